@@ -68,7 +68,7 @@ type Account struct {
 	Owner string
 	Used  Usage // on the day, by runs that ended then or later
 	// Lost is the part of Used by runs that came to nothing, and have to run again or were in vain: of batch jobs, those that failed, were lost,
-	// or left before they were done.
+	// left before they were done, or were overtaken by a copy, or by what they are a copy of.
 	Lost Usage
 	Runs RunCounts // that ended on the day
 }
@@ -112,8 +112,8 @@ func Days(from, to Time) iter.Seq2[Day, time.Duration] {
 func (s *State) charge(at Time, t *Task, j *Job) {
 	resources := &j.TaskFor(t).Resources
 	_, again := t.ShouldRequeue(j)
-	lost := !j.Spec.Type.Service() &&
-		(again || t.State == TaskFailed || t.State == TaskLost || t.Reason == ReasonOutrun || t.Copy != nil && t.State != TaskSucceeded)
+	beaten := t.Outrun || t.Copy != nil && (t.Removed || t.State != TaskSucceeded) // by the other one of a task and its copy
+	lost := !j.Spec.Type.Service() && (again || beaten || t.State == TaskFailed || t.State == TaskLost)
 	today, begun := DayOf(at), t.Started
 	if begun == 0 {
 		begun = at // it was over before it was seen running
@@ -130,16 +130,12 @@ func (s *State) charge(at Time, t *Task, j *Job) {
 	}
 	s.account(today, today, j, func(a *Account) {
 		a.add(last, lost)
-		switch t.State {
-		case TaskSucceeded:
-			if t.Outrun { // by its copy, which has succeeded for it
-				a.Runs.Killed++
-			} else {
-				a.Runs.Succeeded++
-			}
-		case TaskFailed:
+		switch {
+		case t.State == TaskSucceeded && !t.Outrun:
+			a.Runs.Succeeded++
+		case t.State == TaskFailed:
 			a.Runs.Failed++
-		case TaskLost:
+		case t.State == TaskLost:
 			a.Runs.Lost++
 		default:
 			a.Runs.Killed++

@@ -139,6 +139,55 @@ func TestOneOfTwoCopiesIsLost(t *testing.T) {
 	}
 }
 
+// Of a task and its copy what the slower one used is lost, whichever that is and however it ends.
+func TestWhatIsOvertakenIsLost(t *testing.T) {
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	for _, end := range []cluster.TaskState{cluster.TaskKilled, cluster.TaskSucceeded} {
+		for _, copyWins := range []bool{false, true} {
+			l := &timeline{history: newHistory(t)}
+			machine, k := cluster.Machine{Capacity: vector(1000, 1000)}, cluster.MakeTaskKey(1, 0)
+			l.at(day, &cluster.HostReported{ID: host, Machine: machine}, &cluster.HostReported{ID: "s/other", Machine: machine},
+				&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+					Name: "job", Pool: cluster.RootPool, Instances: 1, Speculation: &cluster.Speculation{}, Task: cluster.TaskSpec{Resources: vector(1, 1)},
+				}}}},
+				&cluster.Placed{Task: k, Run: 1, Host: host}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning},
+				&cluster.CopyAdded{Task: k, Run: 1}, &cluster.Placed{Task: k.Copy(), Run: 1, Host: "s/other"},
+				&cluster.TaskStatus{Task: k.Copy(), Run: 1, State: cluster.TaskRunning})
+			first, last, won := k, k.Copy(), cluster.Event(&cluster.InstanceRemoved{Task: k.Copy()})
+			if copyWins {
+				first, last, won = k.Copy(), k, &cluster.CopyWon{Task: k.Copy()}
+			}
+			l.at(day.Add(time.Hour), &cluster.TaskStatus{Task: first, Run: 1, State: cluster.TaskSucceeded}, won)
+			l.at(day.Add(3*time.Hour), &cluster.TaskStatus{Task: last, Run: 1, State: end})
+			got := accounts(l.state)["2026-01-31 root "]
+			require.EqualValues(t, 4*time.Hour.Milliseconds(), got.Used.Time)
+			require.EqualValues(t, 3*time.Hour.Milliseconds(), got.Lost.Time)
+			if end == cluster.TaskKilled {
+				require.Equal(t, cluster.RunCounts{Succeeded: 1, Killed: 1}, got.Runs)
+			}
+		}
+	}
+}
+
+// There are no more accounts than may be: the oldest go.
+func TestAccountsAreBounded(t *testing.T) {
+	l := &timeline{history: newHistory(t)}
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	var full cluster.Restored
+	for i := range cluster.MaxAccounts {
+		full.Accounts = append(full.Accounts, &cluster.Account{Day: cluster.DayOf(cluster.Time(day.UnixNano())), Pool: cluster.RootPool, Owner: fmt.Sprintf("%06d", i)})
+	}
+	full.Accounts[len(full.Accounts)-1].Day--
+	require.NoError(t, l.state.Apply(cluster.Record{Event: &full}))
+	l.at(day, &cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10, 10)}},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{Name: "job", Pool: cluster.RootPool, Owner: "ann", Instances: 1}}}})
+	l.run(1, 0, day, day.Add(time.Second), cluster.TaskSucceeded)
+	all := accounts(l.state)
+	require.Len(t, all, cluster.MaxAccounts)
+	require.Contains(t, all, "2026-01-31 root ann")
+	require.NotContains(t, all, fmt.Sprintf("2026-01-30 root %06d", cluster.MaxAccounts-1))
+}
+
 func TestAccountsAreForgotten(t *testing.T) {
 	l := &timeline{history: newHistory(t)}
 	day := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

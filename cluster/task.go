@@ -110,7 +110,7 @@ const (
 	ReasonGangBroken     Reason = "GANG_BROKEN"     // not all of the gang's core came to run
 	ReasonUnhealthy      Reason = "UNHEALTHY"       // its checks said that it was not alive
 	ReasonScratchFull    Reason = "SCRATCH_FULL"    // a scratch folder held more than the task asked for
-	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
+	ReasonSuperseded     Reason = "SUPERSEDED"      // a run that is none of the task's any more
 	ReasonOutrun         Reason = "OUTRUN"          // a copy of it has finished first
 	ReasonNeverReleased  Reason = "NEVER_RELEASED"  // another job ended otherwise than its own waits for
 	ReasonController     Reason = "CONTROLLER"      // the controller of its job has ended

@@ -111,7 +111,9 @@ func Open(c Config) (*Member, error) {
 			default:
 			}
 		})
-	unwritable := func(err error) { m.fail(fmt.Errorf("replica: nothing can be written to %s, start again when it can: %w", c.Dir, err)) }
+	unwritable := func(err error) {
+		m.fail(fmt.Errorf("replica: nothing can be written to %s, start again when it can: %w", c.Dir, err))
+	}
 	var err error
 	if m.folder, err = openFolder(c, unwritable, m.log); err != nil {
 		return nil, errors.Join(err, c.Listener.Close())

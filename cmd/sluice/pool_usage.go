@@ -16,8 +16,8 @@ import (
 
 const poolUsageHelp = `Show what jobs had, for the time that their tasks ran, in a pool and those below it,
 or in all. LOST is the part of CPU that came to nothing: of batch jobs, runs that
-failed, were lost or left before they were done. Days are those of UTC, and the last
-400 are kept.
+failed, were lost, left before they were done, or were overtaken by a copy. Days are
+those of UTC, and the last 400 are kept.
 
   sluice pool usage --by owner --from 30d
   sluice pool usage root/batch --by day,pool --from 2026-01-01 --to 2026-01-31`

@@ -513,7 +513,8 @@ type UsageEntry struct {
 	Owner string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	Used  *Usage                 `protobuf:"bytes,4,opt,name=used,proto3" json:"used,omitempty"`
 	// The part of it by runs that came to nothing: of batch jobs, those that
-	// failed, were lost, or left before they were done.
+	// failed, were lost, left before they were done, or were overtaken by a copy of
+	// their task, or by the task.
 	Lost *Usage `protobuf:"bytes,5,opt,name=lost,proto3" json:"lost,omitempty"`
 	// Runs that ended.
 	RunsSucceeded uint64 `protobuf:"varint,6,opt,name=runs_succeeded,json=runsSucceeded,proto3" json:"runs_succeeded,omitempty"`
