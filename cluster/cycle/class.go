@@ -143,7 +143,7 @@ type class struct {
 	passed   bool              // its claims went to those next in the pool
 	hostless bool              // see isHostless; where limits count what runs
 	bides    cluster.Time      // until when its claims wait for what comes free by itself, 0 for not
-	placed   []cluster.TaskKey // by the last plan that solved
+	placed   []cluster.TaskKey // by the last plan that solved, or given room
 	moving   int64             // running tasks that the flow may send here from slot nodes
 	pays     flowgraph.Cost    // what the dearest of these would pay for another place
 	finds    flowgraph.Cost    // see elsewhere, as least; as of that pass of offers

@@ -500,6 +500,7 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 	w, _ := n.class.queue.PopMin()
 	delete(p.waiting, w.task)
 	p.planned.Tasks = append(p.planned.Tasks, w.task)
+	n.class.placed = append(n.class.placed, w.task)
 	keep := p.options.HoldFor + grace(n.victims)
 	if len(step.Victims)+len(n.victims) == 0 { // it counts on others to end; the longer it has waited, the longer
 		keep = max(keep, min(d.now.Sub(w.queued), maxReservation*keep))

@@ -745,3 +745,38 @@ func TestALimitIsToHaveRoomForThoseThatGoFirst(t *testing.T) {
 	s.step()
 	require.Equal(t, 1, s.running(last))
 }
+
+// Only those count as let in before it whom the same limit would let in: jobs of the same user, of one of its groups, or controllers.
+func TestWhoCountsForALimit(t *testing.T) {
+	one, half := uint32(1), uint32(50)
+	by := func(owner string, groups ...string) func(*cluster.JobSpec) {
+		return func(j *cluster.JobSpec) { j.Owner, j.Groups = owner, groups }
+	}
+	for name, c := range map[string]struct {
+		limit      cluster.PoolLimits
+		own, other func(*cluster.JobSpec)
+	}{
+		"user":       {cluster.PoolLimits{RunningJobsPerUser: &one}, by("ann", "x"), by("bob", "x")},
+		"group":      {cluster.PoolLimits{RunningJobsPerGroup: &one}, by("ann", "x", "y"), by("ann", "z")},
+		"controller": {cluster.PoolLimits{ControllerPercent: &half}, func(j *cluster.JobSpec) { j.Controller = true }, func(j *cluster.JobSpec) { j.Task.Resources = vector(1000, 0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.host(0, vector(9, 0))
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: c.limit, Resources: []cluster.PoolResource{
+				{Dimension: cluster.CPU.String(), Reservation: 2, Limit: cluster.NoLimit, Share: 1},
+			}}})
+			s.job("root/a", 1, 1, c.own)
+			s.job("root/a", 1, 1, c.other)
+			s.job("root/a", 1, 1, c.other)
+			s.job("root/a", 1, 1, c.own)
+			last := s.job("root/a", 1, 1, c.own)
+			s.settle()
+			why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(last, 0))
+			require.True(t, known)
+			require.Len(t, why.Unblockers, 1)
+			require.Equal(t, cycle.LiftLimit, why.Unblockers[0].Kind)
+			require.EqualValues(t, 2, why.Unblockers[0].Count, "%+v", why)
+		})
+	}
+}

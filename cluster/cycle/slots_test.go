@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 )
@@ -55,6 +56,16 @@ func TestARunningTaskMakesWayForOneWithDataThere(t *testing.T) {
 			}
 			require.Equal(t, 1, out.Stats.Migrations)
 			require.Zero(t, out.Stats.Preemptions)
+			whole, err := s.planner.Network(nil)
+			require.NoError(t, err)
+			balanced(t, whole)
+			require.Equal(t, out.Stats.Objective, whole.Objective)
+			around, err := s.planner.Network(new(cluster.MakeTaskKey(comes, 0)))
+			require.NoError(t, err)
+			for _, n := range []*cycle.Network{whole, around} {
+				require.Equal(t, 1, kinds(n)[cycle.SlotNode])
+				require.Equal(t, 2, kinds(n)[cycle.ClassNode], "who comes, and who may go on elsewhere")
+			}
 			require.Equal(t, 1, s.leave())
 			s.settle()
 			require.Equal(t, here, s.state.Task(cluster.MakeTaskKey(comes, 0)).Host)
