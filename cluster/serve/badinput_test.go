@@ -116,6 +116,12 @@ var badSpecs = []struct {
 	{"negative gpu", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: -1} }, codes.InvalidArgument, "spec.task.resources.gpu.count", "is -1: 0 to"},
 	{"gpus that overflow", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: math.MaxInt64 / 10} }, codes.InvalidArgument, "spec.task.resources.gpu.count", "whole devices"},
 	{"negative named", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"tape": -1} }, codes.InvalidArgument, `spec.task.resources.named["tape"]`, "is -1: 0 to"},
+	{"many named", func(s *sluicev1.JobSpec) {
+		s.Task.Resources.Named = map[string]int64{}
+		for k := range manyLabels(65) {
+			s.Task.Resources.Named[k] = 1
+		}
+	}, codes.InvalidArgument, `spec.task.resources.named`, "has 65 entries: at most 64"},
 	{"named without a name", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"": 1} }, codes.InvalidArgument, `spec.task.resources.named[""]`, "bad name"},
 	{"named with a field of its own", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"cpu_milli": 1} }, codes.InvalidArgument, `spec.task.resources.named["cpu_milli"]`, "field of its own"},
 	{"more than a gpu as a part", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 1500} }, codes.InvalidArgument, "spec.task.resources.gpu.milli", "is 1500: 0 to 999"},
@@ -326,6 +332,7 @@ var badSpecs = []struct {
 
 	{"depends on itself", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "job"}} }, codes.InvalidArgument, "spec.depends_on[0].job", `cycle of dependencies: "job" → "job"`},
 	{"depends on nothing known", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "ghost"}} }, codes.InvalidArgument, "spec.depends_on[0].job", `is "ghost": there is no such job`},
+	{"depends on too many", func(s *sluicev1.JobSpec) { s.DependsOn = make([]*sluicev1.Dependency, maxDependencies+1) }, codes.InvalidArgument, "spec.depends_on", "has 1001 entries: at most 1000"},
 	{"depends in an unknown way", func(s *sluicev1.JobSpec) {
 		s.DependsOn = []*sluicev1.Dependency{{Job: "there", Condition: 9}}
 	}, codes.Unimplemented, "spec.depends_on[0].condition", "is 9"},
@@ -709,6 +716,14 @@ func TestBadRequests(t *testing.T) {
 			_, err = s.Recv()
 			return err
 		}, codes.NotFound, "filter.pool", "there is no such pool"},
+		{"tasks of what is no job", func() error {
+			_, err := a.tasks.ListTasks(ctx, &sluicev1.ListTasksRequest{Job: "No Job"})
+			return err
+		}, codes.InvalidArgument, "job", "1 to 100 characters"},
+		{"tokens of a long user", func() error {
+			_, err := sluicev1.NewAccessServiceClient(a.conn).ListTokens(ctx, &sluicev1.ListTokensRequest{User: strings.Repeat("u", 256)})
+			return err
+		}, codes.InvalidArgument, "user", "at most 255"},
 		{"tasks on what is no host", func() error {
 			_, err := a.tasks.ListTasks(ctx, &sluicev1.ListTasksRequest{Host: "h"})
 			return err

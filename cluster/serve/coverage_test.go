@@ -285,7 +285,25 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}}
 	daemon, stateful := sleepJob("daemon"), sleepJob("stateful")
 	daemon.Type, stateful.Type = sluicev1.JobType_JOB_TYPE_DAEMON, sluicev1.JobType_JOB_TYPE_STATEFUL
-	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), ruled, rich, daemon, stateful} {
+	all := []*sluicev1.JobSpec{sleepJob("plain"), ruled, rich, daemon, stateful}
+	for i, set := range []func(*sluicev1.JobSpec){ // nothing besides
+		func(s *sluicev1.JobSpec) {
+			s.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL}
+		},
+		func(s *sluicev1.JobSpec) {
+			s.Preemption = &sluicev1.PreemptionPolicy{Grace: durationpb.New(time.Second)}
+		},
+		func(s *sluicev1.JobSpec) { s.Limits = &sluicev1.JobLimits{MaxRunningInstances: proto.Uint32(1)} },
+		func(s *sluicev1.JobSpec) { s.Limits = &sluicev1.JobLimits{MaxPreemptedPerCycle: proto.Uint32(1)} },
+		func(s *sluicev1.JobSpec) { s.Limits = &sluicev1.JobLimits{MaxRunTime: durationpb.New(time.Hour)} },
+		func(s *sluicev1.JobSpec) {
+			s.Limits = &sluicev1.JobLimits{Deadline: timestamppb.New(time.Unix(4e9, 0))}
+		},
+	} {
+		all = append(all, sleepJob(fmt.Sprint("only-", i)))
+		set(all[len(all)-1])
+	}
+	for _, spec := range all {
 		a.submit(t, spec)
 		out := a.job(t, spec.Name).Spec
 		again := a.submit(t, out)

@@ -81,7 +81,7 @@ func TestAwaitedJobsStay(t *testing.T) {
 	idle := sleepJob("idle")
 	idle.DependsOn = []*sluicev1.Dependency{{Job: "open", Condition: sluicev1.Dependency_ENDED}, {Job: "waits", Condition: sluicev1.Dependency_ENDED}}
 	a.submit(t, idle)
-	_, err = a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "idle"})
+	_, err = a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "idle", ExpectedRun: proto.Uint32(0)})
 	require.NoError(t, err)
 	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "open"})
 	require.ErrorContains(t, err, `"idle" waits for it: delete that first`)

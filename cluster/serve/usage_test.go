@@ -107,6 +107,31 @@ func TestMeasuredUsageIsKnownOfHosts(t *testing.T) {
 	got, err := a.cluster.GetStatus(t.Context(), &sluicev1.GetStatusRequest{})
 	require.NoError(t, err)
 	require.Equal(t, int64(2), got.Used.GetMemoryBytes())
+	host, err := a.hosts.GetHost(t.Context(), &sluicev1.GetHostRequest{Name: string(task.Host)})
+	require.NoError(t, err)
+	require.Equal(t, int64(2), host.Host.Used.GetMemoryBytes())
+}
+
+// The progress of a job is the mean of its tasks: those that have succeeded are all done, those that do not say how far they are count as
+// if they had not begun, and what is no part of a whole is not believed.
+func TestProgressOfAJob(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 4)
+	spec := sleepJob("job")
+	spec.Instances, spec.Progress = proto.Uint32(4), &sluicev1.ProgressPolicy{}
+	a.submit(t, spec)
+	k := func(i uint32) cluster.TaskKey { return cluster.MakeTaskKey(1, i) }
+	require.Eventually(t, func() bool { return a.Snapshot().Task(k(3)).State == cluster.TaskPlaced }, 10*time.Second, time.Millisecond)
+	for i := range uint32(4) {
+		a.emit(t, &cluster.TaskStatus{Task: k(i), Run: 1, State: cluster.TaskRunning})
+	}
+	a.emit(t, &cluster.TaskStatus{Task: k(0), Run: 1, State: cluster.TaskSucceeded})
+	said := func(i uint32, progress float64) *sluicev1.RunUsage {
+		return &sluicev1.RunUsage{Run: &sluicev1.RunRef{JobUid: 1, Instance: i, Run: 1}, Progress: &progress}
+	}
+	a.shards.list("s")
+	a.takeUsage("s", a.samplesOf("s", &sluicev1.UsageReport{Runs: []*sluicev1.RunUsage{said(1, 0.5), said(2, 7), said(3, -1)}}))
+	require.InDelta(t, (1+0.5)/4, a.job(t, "job").GetProgress(), 1e-9)
 }
 
 // A shard cannot say what is used on the hosts of another, nor take back what that one says.

@@ -156,4 +156,9 @@ func TestListUsage(t *testing.T) {
 	answer, err = a.pools.ListUsage(bob, by)
 	require.NoError(t, err)
 	require.Empty(t, answer.Entries)
+	answer, err = a.pools.ListUsage(ann, &sluicev1.ListUsageRequest{GroupBy: []sluicev1.ListUsageRequest_Group{sluicev1.ListUsageRequest_GROUP_DAY}})
+	require.NoError(t, err)
+	require.Len(t, answer.Entries, 1)
+	require.NotEmpty(t, answer.Entries[0].Day)
+	require.Empty(t, answer.Entries[0].Pool+answer.Entries[0].Owner)
 }

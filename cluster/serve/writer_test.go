@@ -50,7 +50,7 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 	require.Equal(t, codes.Unavailable, status.Code(statusOf(err)), "as what comes when it has stopped")
 	require.NotNil(t, r.s.Snapshot().Pool("root/a"))
 	require.Nil(t, r.s.Snapshot().Pool("root/b"))
-	require.Error(t, pool("root/c"))
+	require.ErrorIs(t, pool("root/c"), ErrStopped)
 
 	state, err := journal.Load(memory)
 	require.NoError(t, err)
