@@ -76,7 +76,10 @@ func TestLeftovers(t *testing.T) {
 
 func TestUsageOf(t *testing.T) {
 	page := int64(os.Getpagesize())
-	a, b := &run{id: cluster.RunID{Run: 1}}, &run{id: cluster.RunID{Run: 2}}
+	half := 0.5
+	a, b := &run{id: cluster.RunID{Run: 1}, dir: t.TempDir(), told: told{interval: time.Second}}, &run{id: cluster.RunID{Run: 2}}
+	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(a.dir, progressFile)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(a.dir, progressFile), []byte("0.5"), 0o600))
 	runs := map[int]*run{10: a, 20: b}
 	all := func(scale int64) []process {
 		return []process{
@@ -98,7 +101,7 @@ func TestUsageOf(t *testing.T) {
 		return r
 	}
 	require.ElementsMatch(t, []hostmgr.Usage{
-		{Run: a.id, Used: used(2*(7+10+20+3)*10/2, 7*page)},
+		{Run: a.id, Used: used(2*(7+10+20+3)*10/2, 7*page), Progress: &half},
 		{Run: b.id, Used: used(0, page)},
 	}, usage)
 }

@@ -217,6 +217,32 @@ func TestTermReachesTheGroup(t *testing.T) {
 	require.Equal(t, "ready\nchild\nparent\n", f.output(id, 0))
 }
 
+// TestAKillIsNotPutOff: a run that is killed again ends no later than it would have, and by the command only if no kill was without one.
+func TestAKillIsNotPutOff(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, `trap '' TERM; echo ready; while :; do sleep 0.01; done`, nil)
+	f.says(id, "ready\n")
+	command := []string{"true"}
+	for _, c := range []struct {
+		grace   time.Duration
+		command []string
+		want    killRecord
+	}{
+		{2 * time.Hour, command, killRecord{Grace: 2 * time.Hour, Command: command}},
+		{3 * time.Hour, command, killRecord{Grace: 2 * time.Hour, Command: command}},
+		{3 * time.Hour, nil, killRecord{Grace: 2 * time.Hour}},
+		{time.Hour, nil, killRecord{Grace: time.Hour}},
+		{2 * time.Hour, command, killRecord{Grace: time.Hour}},
+	} {
+		require.NoError(t, f.KillAfter(t.Context(), id, c.grace, c.command, ""))
+		kill, err := readRecord[killRecord](f.state.run(id.String()), killFile)
+		require.NoError(t, err)
+		require.Equal(t, &c.want, kill)
+	}
+	require.NoError(t, f.Kill(t.Context(), id, 0))
+	require.Equal(t, cluster.TaskKilled, f.ended(id).State)
+}
+
 // TestKillReachesWhatLeftItsGroup: a process that has joined another group, and left somebody in its own, is ended as well.
 func TestKillReachesWhatLeftItsGroup(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {

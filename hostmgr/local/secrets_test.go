@@ -5,6 +5,7 @@ package local
 import (
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +46,59 @@ func TestPathsOfSecretsStayInside(t *testing.T) {
 		require.Error(t, checkSecrets([]hostmgr.SecretFile{{Path: path}}), path)
 	}
 	require.NoError(t, checkSecrets([]hostmgr.SecretFile{{Path: "a/b"}}))
+}
+
+// The folder of the secrets is one that nobody else can write to, or has put something in the place of.
+func TestTheFolderOfSecretsIsOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	d := &driver{secrets: filepath.Join(dir, "secrets")}
+	require.NoError(t, d.makeSecretsRoot())
+	require.NoError(t, d.makeSecretsRoot(), "it is there")
+	for _, mode := range []os.FileMode{0o731, 0o713} {
+		require.NoError(t, os.Chmod(d.secrets, mode))
+		require.ErrorContains(t, d.makeSecretsRoot(), "somebody else", mode)
+	}
+	require.NoError(t, os.Remove(d.secrets))
+	require.NoError(t, os.Symlink(dir, d.secrets))
+	require.ErrorContains(t, d.makeSecretsRoot(), "somebody else")
+	require.NoError(t, os.Remove(d.secrets))
+	require.NoError(t, os.WriteFile(d.secrets, nil, 0o711))
+	require.ErrorContains(t, d.makeSecretsRoot(), "somebody else")
+}
+
+// The files are of one user: a task whose processes run as several has none.
+func TestSecretsAreForOneUser(t *testing.T) {
+	if _, err := user.Lookup("nobody"); err != nil {
+		t.Skip("there is no user named nobody")
+	}
+	process := func(user string) cluster.Process { return cluster.Process{User: user} }
+	for _, c := range []struct {
+		init, main []string
+		several    bool
+	}{
+		{nil, []string{"", ""}, false},
+		{nil, []string{"root", "root"}, false},
+		{[]string{"root"}, []string{"root"}, false},
+		{nil, []string{"root", "nobody"}, true},
+		{[]string{"nobody"}, []string{"root"}, true},
+		{nil, []string{"root", ""}, true},
+		{nil, []string{"", "root"}, true},
+	} {
+		l := &hostmgr.Launch{Secrets: []hostmgr.SecretFile{{Path: "a"}}}
+		for _, u := range c.init {
+			l.Task.Init = append(l.Task.Init, process(u))
+		}
+		for _, u := range c.main {
+			l.Task.Processes = append(l.Task.Processes, process(u))
+		}
+		sole, several, err := soleUser(l)
+		require.NoError(t, err)
+		require.Equal(t, c.several, several, "%+v", c)
+		require.Equal(t, !c.several && c.main[0] == "root", sole != nil, "%+v", c)
+		if c.several {
+			require.ErrorContains(t, (&driver{}).writeSecrets(l), "one user")
+		}
+	}
 }
 
 // The files of a run are on a file system in memory, for its user alone, and in no record; they go when it has ended.

@@ -442,3 +442,14 @@ func TestKeptRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "again", kill.Reason, "what was left of an attempt is gone")
 }
+
+// What is in a folder counts once: links to elsewhere do not.
+func TestSizeOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	for name, text := range map[string]string{"a": "123", "sub/b": "4567"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Symlink("a", filepath.Join(dir, "link")))
+	require.EqualValues(t, 7, size(dir))
+}
