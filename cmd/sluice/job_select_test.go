@@ -75,11 +75,22 @@ func TestJobsAreSelected(t *testing.T) {
 	}
 	require.Equal(t, []sluicev1.JobState{sluicev1.JobState_JOB_STATE_FAILED}, s.filter.GetStates())
 	require.Equal(t, []sluicev1.JobType{sluicev1.JobType_JOB_TYPE_BATCH}, s.filter.GetTypes())
+	require.Zero(t, try(t, "", "job", "stop", "--label", "app=a,team=b", "--pool", "root/a", "--owner", "ann", "--prefix", "j", "--dry-run", "--server", server).code)
+	require.Equal(t, map[string]string{"app": "a", "team": "b"}, s.filter.GetLabels())
+	require.Equal(t, []string{"root/a", "ann", "j"}, []string{s.filter.GetPool(), s.filter.GetOwner(), s.filter.GetNamePrefix()})
+
+	// The answers of a selection are lines, also where it has one job.
+	s.jobs = s.jobs[:1]
+	require.Regexp(t, `^\{.*\}\n$`, try(t, "", "job", "stop", "--prefix", "j", "-o", "json", "--server", server).out)
+	require.Regexp(t, `^\{\n`, try(t, "", "job", "stop", "j0", "-o", "json", "--server", server).out)
 
 	s.jobs, s.did = nil, nil
 	require.Equal(t, answer{0, "", "sluice: no job is selected\n"}, try(t, "", "job", "stop", "--wait", "--pool", "root/a", "--server", server))
 	require.Empty(t, s.did)
-	for _, line := range []string{"job stop", "job stop --cascade", "job delete --stop", "job stop --pool= --label a=b", "job delete --label="} {
+	for _, line := range []string{
+		"job stop j1 --label a=b", "job delete j1 --prefix j", "job stop j1 --dry-run", "job stop --owner ann --expected-version 3",
+		"job stop", "job stop --cascade", "job delete --stop", "job stop --pool= --label a=b", "job delete --label=",
+	} {
 		require.Equal(t, exitUsage, try(t, "", append(strings.Fields(line), "--server", server)...).code, line)
 		require.Empty(t, s.did, line)
 	}
