@@ -148,7 +148,7 @@ func TestWhatEndsADriver(t *testing.T) {
 
 func TestAnotherSubscription(t *testing.T) {
 	m := newScripted(t, func(_ int, w *records) {
-		w.subscribed()
+		w.subscribedFor(10)
 		w.beat(300 * time.Millisecond)
 		w.event(`{"type":"ERROR","error":{"message":"Framework failed over"}}`)
 	})
