@@ -142,7 +142,7 @@ func check(l *hostmgr.Launch, c *Config) error {
 		}
 	}
 	for i, v := range l.Task.Volumes {
-		if v.Name != "" && v.Name == cluster.InstanceMark {
+		if v.Name == cluster.InstanceMark {
 			bad("volume %q: has no name", v.Name)
 		}
 		if v.Name != "" && l.Revocable && l.Task.Resources.Fixed[cluster.Disk] > 0 {
