@@ -257,3 +257,28 @@ func TestWatchGoesOnAfterARestore(t *testing.T) {
 	require.Len(t, m.Jobs, 3)
 	require.Empty(t, m.Unchanged)
 }
+
+// A copy is no instance: watchers are told of its task only, when it comes and when it goes.
+func TestAWatchShowsNoCopies(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/a", 1)
+	spec := sleepJob("job")
+	spec.Speculation = &sluicev1.SpeculationPolicy{Idempotent: true}
+	a.submit(t, spec)
+	k := cluster.MakeTaskKey(1, 0)
+	require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskPlaced }, 10*time.Second, time.Millisecond)
+	watch := func() *watcher {
+		return a.watch(t, t.Context(), &sluicev1.WatchJobsRequest{IncludeTasks: true}, nil)
+	}
+	before := watch()
+	a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning}, &cluster.CopyAdded{Task: k, Run: 1})
+	within := watch()
+	require.Equal(t, sluicev1.TaskState_TASK_STATE_RUNNING, within.tasks["job/0"], "the copy waits")
+	a.emit(t, &cluster.InstanceRemoved{Task: k.Copy()}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded})
+	for _, w := range []*watcher{before, within} {
+		for w.tasks["job/0"] != sluicev1.TaskState_TASK_STATE_SUCCEEDED {
+			require.Empty(t, w.next(t).GoneTasks)
+		}
+		require.Len(t, w.tasks, 1)
+	}
+}
