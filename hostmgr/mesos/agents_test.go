@@ -85,12 +85,12 @@ func TestALaunchThatItsAgentNeverGot(t *testing.T) {
 // scheduler, and not that of its agent, whose host has another agent by now.
 func TestARunOfAnAgentThatIsForgotten(t *testing.T) {
 	w := newWorld(t, mesostest.Config{}, 1)
-	s, err := openStore(w.dir, func(string) {})
+	s, err := openFolder(w.dir, func(string) {})
 	require.NoError(t, err)
 	require.NoError(t, s.setFramework("framework-1"))
 	require.NoError(t, putAll(s, agentPrefix, map[string]*agentRecord{w.AgentID("h0"): {ID: w.AgentID("h0"), Name: "h0"}}))
 	require.NoError(t, s.putRun(&runRecord{Run: runID(0), Host: "h0", Agent: "forgotten", At: 1}, nil))
-	require.NoError(t, s.close())
+	require.NoError(t, s.Close())
 	d, recorder := w.drive(t, nil)
 	require.Contains(t, becomes(t, d, runID(0), cluster.TaskLost).Message, "a new agent", "Mesos may call it unreachable for weeks")
 	require.NoError(t, d.Launch(t.Context(), launchOf(1, "h0", "serve")))
@@ -133,26 +133,26 @@ func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
 // TestTwoAgentsOfOneName: a crash may leave the record of an agent beside that of the one that had come in its place.
 func TestTwoAgentsOfOneName(t *testing.T) {
 	w := newWorld(t, mesostest.Config{}, 1)
-	s, err := openStore(w.dir, func(string) {})
+	s, err := openFolder(w.dir, func(string) {})
 	require.NoError(t, err)
 	require.NoError(t, s.setFramework("framework-1"))
 	require.NoError(t, putAll(s, agentPrefix, map[string]*agentRecord{
 		"z": {ID: "z", Name: "h0", Serial: 3}, w.AgentID("h0"): {ID: w.AgentID("h0"), Name: "h0", Serial: 7},
 	}))
 	require.NoError(t, s.putRun(&runRecord{Run: runID(0), Host: "h0", Agent: "z", At: 1}, nil))
-	require.NoError(t, s.close())
+	require.NoError(t, s.Close())
 	for range 2 {
 		d, recorder := w.drive(t, nil)
 		require.Contains(t, becomes(t, d, runID(0), cluster.TaskLost).Message, "a new agent")
 		require.Eventually(t, func() bool { return len(recorder.Hosts()) == 1 && recorder.Hosts()[0].Name == "h0" }, 30*time.Second, time.Millisecond)
 		require.NoError(t, d.Close())
 	}
-	s, err = openStore(w.dir, func(string) {})
+	s, err = openFolder(w.dir, func(string) {})
 	require.NoError(t, err)
 	agents, _, err := s.load()
 	require.NoError(t, err)
 	require.Len(t, agents, 1, "the other one is forgotten")
-	require.NoError(t, s.close())
+	require.NoError(t, s.Close())
 }
 
 // TestAMasterThatHasForgottenItsAgents answers that it does not know their tasks until they have found it, which is no news. What was on

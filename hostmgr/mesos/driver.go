@@ -41,7 +41,7 @@ type driver struct {
 	config   Config
 	client   *client
 	detector detector
-	store    *store
+	folder   *folder
 
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
@@ -112,7 +112,7 @@ func (d *driver) Start(ctx context.Context, sink hostmgr.Sink) (err error) {
 		}
 	}()
 	warn := func(m string) { d.config.Log.Warn("state folder: " + m) }
-	if d.store, err = openStore(d.config.Dir, warn); err != nil {
+	if d.folder, err = openFolder(d.config.Dir, warn); err != nil {
 		return err
 	}
 	if err := d.recover(); err != nil {
@@ -173,17 +173,17 @@ func (d *driver) await(ctx context.Context, event <-chan struct{}, patience time
 
 // recover reads what earlier incarnations left, and chooses an id where there is no framework.
 func (d *driver) recover() error {
-	framework, err := d.store.framework()
+	framework, err := d.folder.framework()
 	if err != nil {
 		return err
 	}
-	agents, runs, err := d.store.load()
+	agents, runs, err := d.folder.load()
 	if err != nil {
 		return err
 	}
 	if framework != "" && framework == d.config.GiveUp {
 		d.config.Log.Warn("giving up the framework and its tasks", "framework", framework)
-		if err := d.store.setFramework(""); err != nil {
+		if err := d.folder.setFramework(""); err != nil {
 			return err
 		}
 		framework = ""
@@ -215,7 +215,7 @@ func (d *driver) recover() error {
 		return err
 	}
 	d.toWrite, d.framework = nil, "sluice-"+strings.ToLower(rand.Text())
-	return d.store.setFramework(d.framework)
+	return d.folder.setFramework(d.framework)
 }
 
 // newAgent takes in an agent. One that has no name is no host before an offer names it.
@@ -254,11 +254,11 @@ func (d *driver) Close() error {
 	d.client.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.store == nil {
+	if d.folder == nil {
 		return nil
 	}
-	err := d.store.close()
-	d.store = nil
+	err := d.folder.Close()
+	d.folder = nil
 	return err
 }
 

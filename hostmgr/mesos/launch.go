@@ -29,7 +29,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	if err != nil || promise == nil {
 		return err
 	}
-	return d.recorded(r, d.store.putRun(promise.run, promise.agent))
+	return d.recorded(r, d.folder.putRun(promise.run, promise.agent))
 }
 
 // recorded goes on with a run whose record is on disk, or could not be put there.

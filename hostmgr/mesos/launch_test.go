@@ -2,7 +2,9 @@ package mesos
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
+	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
@@ -296,7 +300,7 @@ func TestWhatGoesWhileALaunchIsRecorded(t *testing.T) {
 			event(d.driver, r.agent, time.Now())
 			d.mu.Unlock()
 			require.Empty(t, d.Inventory())
-			require.NoError(t, d.recorded(r, d.store.putRun(promise.run, promise.agent)))
+			require.NoError(t, d.recorded(r, d.folder.putRun(promise.run, promise.agent)))
 			got := d.Inventory()[0]
 			require.Equal(t, runID(0), got.Run)
 			require.Equal(t, "h0", got.Host)
@@ -322,7 +326,23 @@ func TestAnUpdateWhileALaunchIsRecorded(t *testing.T) {
 	}
 	d.mu.Unlock()
 	require.Empty(t, d.Inventory())
-	require.NoError(t, d.recorded(r, d.store.putRun(promise.run, promise.agent)))
+	require.NoError(t, d.recorded(r, d.folder.putRun(promise.run, promise.agent)))
+	becomes(t, d, runID(0), cluster.TaskRunning)
+	require.Equal(t, 1, w.starts(runID(0)))
+}
+
+// On a disk that is nearly full a launch is given back, before anything of it is written, and the driver goes on: it is carried out when
+// there is room.
+func TestANearlyFullDisk(t *testing.T) {
+	w := newWorld(t, mesostest.Config{}, 1)
+	d, _ := w.drive(t, nil)
+	d.folder.Reserve.Store(math.MaxUint64)
+	err := d.Launch(t.Context(), launchOf(0, "h0", "serve"))
+	require.ErrorIs(t, err, hostmgr.ErrRefused)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.Empty(t, d.Inventory())
+	d.folder.Reserve.Store(store.DefaultReserve)
+	require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
 	becomes(t, d, runID(0), cluster.TaskRunning)
 	require.Equal(t, 1, w.starts(runID(0)))
 }

@@ -100,9 +100,9 @@ func newScripted(t *testing.T, subscribe func(int, *records)) *scripted {
 // config returns settings of a driver that was there before, as the framework f-1.
 func (s *scripted) config(t *testing.T) Config {
 	dir := t.TempDir()
-	state, err := openStore(dir, func(string) {})
+	state, err := openFolder(dir, func(string) {})
 	require.NoError(t, err)
-	require.NoError(t, errors.Join(state.setFramework("f-1"), state.close()))
+	require.NoError(t, errors.Join(state.setFramework("f-1"), state.Close()))
 	return Config{Dir: dir, Masters: s.Listener.Addr().String(), JSON: true, User: "nobody", OfferWait: time.Millisecond}
 }
 

@@ -95,8 +95,8 @@ func (d *driver) flushWrites(batch []write) error {
 			agents[w.gone] = nil
 		}
 	}
-	if err := putAll(d.store, runPrefix, runs); err != nil {
+	if err := putAll(d.folder, runPrefix, runs); err != nil {
 		return err
 	}
-	return putAll(d.store, agentPrefix, agents)
+	return putAll(d.folder, agentPrefix, agents)
 }

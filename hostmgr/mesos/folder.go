@@ -4,31 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
-// store keeps what must survive the driver: the framework's id, the agents' names, and the runs. What is written is on
+// folder keeps what must survive the driver: the framework's id, the agents' names, and the runs. What is written is on
 // disk when the call returns; concurrent writers share a sync.
 //
-//	format        the version of what is here
 //	framework     the framework's id
 //	agent/ID      an agentRecord
 //	run/ID        a runRecord
-type store struct{ db *badger.DB }
+type folder struct{ *store.Store }
 
-const storeFormat = "1"
+// kind is what the folder says it is.
+var kind = store.Kind{
+	Magic: "sluice-mesos", Version: 1, Oldest: 1,
+	Remedy: "move the folder away: a new framework begins, and Mesos ends the tasks of the one before when that has been away for too long",
+}
 
 const (
-	formatKey    = "format"
 	frameworkKey = "framework"
 	agentPrefix  = "agent/"
 	runPrefix    = "run/"
@@ -64,41 +65,17 @@ type runRecord struct {
 	Status      hostmgr.Status // from RUNNING on; At is 0 before
 }
 
-// openStore opens the state folder, which belongs to one driver at a time.
-func openStore(dir string, warn func(string)) (*store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("mesos: make the state folder: %w", err)
-	}
-	db, err := badger.Open(badger.DefaultOptions(dir).
-		WithSyncWrites(true).WithDetectConflicts(false).WithMetricsEnabled(false).
-		WithMemTableSize(8 << 20).WithNumMemtables(2).WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(8).
-		WithNumCompactors(2).WithBlockCacheSize(4 << 20).WithValueThreshold(256 << 10).WithValueLogFileSize(8 << 20).
-		WithLogger(warnings(warn)))
+// openFolder opens the state folder, which belongs to one driver at a time.
+func openFolder(dir string, warn func(string)) (*folder, error) {
+	s, err := store.Open(dir, kind, store.Options{Warn: warn})
 	if err != nil {
-		if strings.Contains(err.Error(), "lock") {
-			return nil, fmt.Errorf("mesos: the state folder %s is in use by another driver; stop it, or choose another folder: %w", dir, err)
-		}
-		return nil, fmt.Errorf("mesos: open the state folder %s: %w", dir, err)
+		return nil, fmt.Errorf("mesos: the state folder: %w", err)
 	}
-	s := &store{db}
-	format, err := s.get(formatKey)
-	if err == nil && format == "" {
-		err = s.put(formatKey, []byte(storeFormat))
-		format = storeFormat
-	}
-	if err == nil && format != storeFormat {
-		err = fmt.Errorf("mesos: the state folder %s has format %q, this release knows %q", dir, format, storeFormat)
-	}
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
+	return &folder{s}, nil
 }
 
-func (s *store) close() error { return s.db.Close() }
-
-func (s *store) get(key string) (value string, err error) {
-	err = s.db.View(func(txn *badger.Txn) error {
+func (f *folder) get(key string) (value string, err error) {
+	err = f.View(func(txn *badger.Txn) error {
 		item, err := txn.Get([]byte(key))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -114,23 +91,27 @@ func (s *store) get(key string) (value string, err error) {
 	return value, nil
 }
 
-func (s *store) put(key string, value []byte) error {
-	return s.change(func(txn *badger.Txn) error { return txn.Set([]byte(key), value) })
+func (f *folder) put(key string, value []byte) error {
+	return f.change(func(txn *badger.Txn) error { return txn.Set([]byte(key), value) })
 }
 
-func (s *store) change(fn func(txn *badger.Txn) error) error {
-	if err := s.db.Update(fn); err != nil {
+// change makes changes durable, all or none. On a disk that is nearly full it fails with ErrRefused, and changes nothing for certain.
+func (f *folder) change(fn func(txn *badger.Txn) error) error {
+	if err := f.CheckFree(); err != nil {
+		return fmt.Errorf("%w: mesos: the state folder: %w", hostmgr.ErrRefused, err)
+	}
+	if err := f.Update(fn); err != nil {
 		return fmt.Errorf("mesos: write to the state folder: %w", err)
 	}
 	return nil
 }
 
-func (s *store) framework() (string, error)   { return s.get(frameworkKey) }
-func (s *store) setFramework(id string) error { return s.put(frameworkKey, []byte(id)) }
+func (f *folder) framework() (string, error)   { return f.get(frameworkKey) }
+func (f *folder) setFramework(id string) error { return f.put(frameworkKey, []byte(id)) }
 
 // putRun writes a run, together with its agent if that is not nil.
-func (s *store) putRun(r *runRecord, a *agentRecord) error {
-	return s.change(func(txn *badger.Txn) error {
+func (f *folder) putRun(r *runRecord, a *agentRecord) error {
+	return f.change(func(txn *badger.Txn) error {
 		err := setRecord(txn, runPrefix+r.Run.String(), r)
 		if err == nil && a != nil {
 			err = setRecord(txn, agentPrefix+a.ID, *a)
@@ -148,11 +129,14 @@ func setRecord(txn *badger.Txn, key string, record any) error {
 }
 
 // putAll writes records, and drops those that are nil, in as few transactions as hold them.
-func putAll[T any](s *store, prefix string, records map[string]*T) error {
+func putAll[T any](f *folder, prefix string, records map[string]*T) error {
 	if len(records) == 0 {
 		return nil
 	}
-	batch := s.db.NewWriteBatch()
+	if err := f.CheckFree(); err != nil {
+		return fmt.Errorf("mesos: write to the state folder: %w", err)
+	}
+	batch := f.NewWriteBatch()
 	defer batch.Cancel()
 	for _, name := range slices.Sorted(maps.Keys(records)) {
 		var err error
@@ -178,14 +162,14 @@ func flush(batch *badger.WriteBatch) error {
 }
 
 // load reads all records.
-func (s *store) load() (agents []agentRecord, runs []*runRecord, err error) {
-	err = s.each(agentPrefix, func(value []byte) error {
+func (f *folder) load() (agents []agentRecord, runs []*runRecord, err error) {
+	err = f.each(agentPrefix, func(value []byte) error {
 		var a agentRecord
 		agents = append(agents, a)
 		return cbor.Unmarshal(value, &agents[len(agents)-1])
 	})
 	if err == nil {
-		err = s.each(runPrefix, func(value []byte) error {
+		err = f.each(runPrefix, func(value []byte) error {
 			r := new(runRecord)
 			runs = append(runs, r)
 			return cbor.Unmarshal(value, r)
@@ -194,8 +178,8 @@ func (s *store) load() (agents []agentRecord, runs []*runRecord, err error) {
 	return agents, runs, err
 }
 
-func (s *store) each(prefix string, fn func(value []byte) error) error {
-	err := s.db.View(func(txn *badger.Txn) error {
+func (f *folder) each(prefix string, fn func(value []byte) error) error {
+	err := f.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefix), PrefetchValues: true, PrefetchSize: 100})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -210,16 +194,3 @@ func (s *store) each(prefix string, fn func(value []byte) error) error {
 	}
 	return nil
 }
-
-// warnings passes on what Badger logs as a warning or an error.
-type warnings func(string)
-
-func (w warnings) Errorf(format string, args ...any) {
-	w(strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (w warnings) Warningf(format string, args ...any) {
-	w(strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-func (w warnings) Infof(string, ...any)  {}
-func (w warnings) Debugf(string, ...any) {}
