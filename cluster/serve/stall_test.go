@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -33,7 +32,7 @@ func (l *slowLog) Append(records []cluster.Record) error {
 func TestADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowLog{journal.NewMemory(), make(chan struct{}, 1)}
-		var said, audit bytes.Buffer
+		var said, audit syncBuffer
 		a := newAPITestWith(t, func(c *Config) {
 			c.Journal, c.Logger, c.Audit = disk, slog.New(slog.NewTextHandler(&said, nil)), slog.New(slog.NewTextHandler(&audit, nil))
 		})

@@ -20,7 +20,7 @@ import (
 type JobForecast struct {
 	Job     cluster.JobID
 	Pool    cluster.PoolPath
-	Waiting int           // tasks at the beginning
+	Waiting int           // tasks at the beginning, those that wait for other jobs among them
 	First   time.Duration // until the first of these is placed
 	Last    time.Duration // until all of them have been
 	End     time.Duration // until the job has ended; a service does not
@@ -108,15 +108,16 @@ func (p *present) told() bool { return p != nil && len(p.waiting) == 0 }
 // known.
 func (p *present) estimate(unknown time.Duration) (strangers int) {
 	p.jobs = map[cluster.JobID]*trace.Job{}
-	known := (&knowledge.Feed{}).Next(p.snap, p.now, nil)
+	known := newEstimates(p.snap)
 	for j := range p.snap.Jobs(0) {
 		spec := *j.Spec
 		duration := time.Duration(0)
 		if !spec.Type.Service() {
-			if _, ok := known.RunTime(cluster.WorkOf(&spec)); !ok && !j.State().Terminal() {
+			work := cluster.WorkOf(&spec)
+			if len(known.of(work)) == 0 && !j.State().Terminal() {
 				strangers++
 			}
-			duration = bounded(runTime(known, cluster.WorkOf(&spec), 0, unknown), &spec)
+			duration = bounded(known.runTime(work, 0, unknown), &spec)
 		}
 		p.jobs[spec.Name] = &trace.Job{Spec: spec, Durations: []time.Duration{duration}}
 	}
@@ -128,13 +129,13 @@ func (p *present) estimate(unknown time.Duration) (strangers int) {
 			if t.Started >= t.Placed {
 				elapsed = max(0, p.now.Sub(t.Started))
 			}
-			if d := bounded(runTime(known, cluster.WorkOf(j.Spec), elapsed, unknown), j.Spec); d > 0 {
+			if d := bounded(known.runTime(cluster.WorkOf(j.Spec), elapsed, unknown), j.Spec); d > 0 {
 				if d -= elapsed; d <= 0 { // it has run longer than all others, and ends some time soon: nobody knows when
 					d = max(elapsed/10, time.Second)
 				}
 				p.remaining[t.RunID()] = d
 			}
-		case t.State.Waits() && !t.Key.IsCopy():
+		case (t.State.Waits() || t.State == cluster.TaskInitialized) && !t.Key.IsCopy():
 			o := p.waiting[j.UID]
 			if o == nil {
 				o = &prospect{
@@ -150,20 +151,38 @@ func (p *present) estimate(unknown time.Duration) (strangers int) {
 	return strangers
 }
 
-// runTime returns the median run time of the work, of those runs that took longer than the time that has passed: 0 is for ever.
-func runTime(known *knowledge.Base, work string, elapsed, unknown time.Duration) time.Duration {
-	if _, ok := known.RunTime(work); !ok {
+// estimates are the run times of works, each as those that a thousandth, two thousandths and so on of its runs did not exceed; none where
+// too few runs were seen.
+type estimates struct {
+	known *knowledge.Base
+	works map[string][]time.Duration
+}
+
+func newEstimates(snap *cluster.Snapshot) *estimates {
+	return &estimates{(&knowledge.Feed{}).Next(snap, 0, nil), map[string][]time.Duration{}}
+}
+
+func (e *estimates) of(work string) []time.Duration {
+	times, asked := e.works[work]
+	if _, ok := e.known.RunTime(work); ok && !asked {
+		for permille := range 1000 {
+			d, _ := e.known.RunTimeWithin(work, permille+1)
+			times = append(times, max(d, time.Millisecond))
+		}
+	}
+	e.works[work] = times
+	return times
+}
+
+// runTime returns the median run time of the work, of those runs that took longer than the time that has passed; unknown where nothing is
+// known. 0 is for ever.
+func (e *estimates) runTime(work string, elapsed, unknown time.Duration) time.Duration {
+	times := e.of(work)
+	if len(times) == 0 {
 		return unknown
 	}
-	within := func(permille int) time.Duration {
-		d, _ := known.RunTimeWithin(work, permille)
-		return max(d, time.Millisecond)
-	}
-	passed := 0
-	for passed < 1000 && within(passed+1) <= elapsed {
-		passed++
-	}
-	return within((passed + 1000) / 2)
+	longer, _ := slices.BinarySearch(times, elapsed+1)
+	return times[(longer+len(times)-1)/2]
 }
 
 // bounded holds a run time to what the job allows.

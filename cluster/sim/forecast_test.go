@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
-	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 )
 
@@ -160,7 +159,7 @@ func TestRunTimesOfWhatRunsAlready(t *testing.T) {
 		emit(&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded})
 	}
 	snap, _ := state.Snapshot()
-	known := new(knowledge.Feed).Next(snap, 0, nil)
+	known := newEstimates(snap)
 	for _, test := range []struct {
 		work    string
 		elapsed time.Duration
@@ -174,7 +173,7 @@ func TestRunTimesOfWhatRunsAlready(t *testing.T) {
 		{"", 0, 7},
 		{"other", time.Hour, 7},
 	} {
-		got := runTime(known, test.work, test.elapsed, 7*time.Second)
+		got := known.runTime(test.work, test.elapsed, 7*time.Second)
 		require.InEpsilon(t, test.want, got.Seconds(), 0.07, "%+v", test)
 	}
 	limited := &cluster.JobSpec{Limits: cluster.JobLimits{MaxRunTime: time.Minute}}

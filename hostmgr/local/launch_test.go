@@ -224,8 +224,11 @@ func TestLaunchThatTakesLong(t *testing.T) {
 	said := make(lines, 1000)
 	f := newFixture(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(said, nil)) })
 	f.patience = time.Nanosecond
-	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(0, "true", nil)).State)
-	said.wait(t, `msg="this machine takes no new tasks" reason="the disk does not answer"`)
+	const hangs = `msg="this machine takes no new tasks" reason="the disk does not answer"`
+	for n := 0; !said.has(hangs); n++ { // one may be recorded before the timer is looked at
+		require.Less(t, n, 100, "it is not said: %s", hangs)
+		require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(n, "true", nil)).State)
+	}
 	said.wait(t, "this machine takes tasks again")
 }
 
@@ -235,6 +238,20 @@ type lines chan string
 func (l lines) Write(b []byte) (int, error) {
 	l <- string(b)
 	return len(b), nil
+}
+
+// has takes what has been logged, up to the first line with the text, and reports whether there is one.
+func (l lines) has(text string) bool {
+	for {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return true
+			}
+		default:
+			return false
+		}
+	}
 }
 
 func (l lines) wait(t *testing.T, text string) {
