@@ -57,10 +57,18 @@ func backlog(seed uint64, runTime time.Duration) *trace.Workload {
 	return w
 }
 
+// seeds is how many seeds are tried: one where time is short.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return n
+}
+
 // A forecast says of the jobs that wait what then happens, where it knows how long everything runs.
 func TestForecastSaysWhatHappens(t *testing.T) {
 	const runTime = 20 * time.Minute
-	for seed := range uint64(5) {
+	for seed := range seeds(5) {
 		took := history{map[cluster.TaskKey]cluster.Time{}, map[cluster.JobUID]cluster.Time{}}
 		var at snapshotter
 		c := config(backlog(seed, runTime))
@@ -109,7 +117,7 @@ func TestForecastSaysWhatHappens(t *testing.T) {
 // A forecast goes on from whatever there is: with hosts that are away or drained, gangs that form, tasks that leave for others, services
 // that are updated, copies.
 func TestForecastFromAnywhere(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range seeds(4) {
 		var at snapshotter
 		c := config(crowded(seed, 20, 300, 2*time.Second))
 		c.Seed = seed
