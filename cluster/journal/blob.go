@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -38,13 +37,11 @@ type blobID struct {
 }
 
 const (
-	idSize     = 1 + 8 + 4
-	keySize    = idSize + 4
-	headerSize = 4 + 4
-	chunkSize  = 256 << 10
+	idSize    = 1 + 8 + 4
+	keySize   = idSize + 4
+	countSize = 4
+	chunkSize = 256 << 10
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (id blobID) prefix() []byte {
 	key := append(make([]byte, 0, keySize), byte(id.kind))
@@ -80,28 +77,22 @@ func chunkCount(length int) uint32 { return uint32(max(1, (length+chunkSize-1)/c
 // chunkValue returns the value of one chunk of a blob.
 func chunkValue(id blobID, chunk uint32, blob []byte) []byte {
 	payload := blob[min(len(blob), int(chunk)*chunkSize):min(len(blob), int(chunk+1)*chunkSize)]
-	value := make([]byte, headerSize, headerSize+len(payload))
-	binary.BigEndian.PutUint32(value[4:], chunkCount(len(blob)))
-	value = append(value, payload...)
-	binary.BigEndian.PutUint32(value, checksum(id.key(chunk), value[4:]))
-	return value
-}
-
-func checksum(key, rest []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, rest)
+	value := binary.BigEndian.AppendUint32(make([]byte, 0, countSize+len(payload)), chunkCount(len(blob)))
+	return store.Seal(id.key(chunk), append(value, payload...))
 }
 
 // parseChunk checks a value and returns the number of chunks of its blob and its payload, a part of value.
 func parseChunk(key, value []byte) (uint32, []byte, error) {
 	id, chunk := parseKey(key)
-	if len(value) < headerSize || binary.BigEndian.Uint32(value) != checksum(key, value[4:]) {
+	counted, whole := store.Unseal(key, value)
+	if !whole || len(counted) < countSize {
 		return 0, nil, fmt.Errorf("%w: %v: chunk %d has a wrong checksum", store.ErrDamaged, id, chunk)
 	}
-	total := binary.BigEndian.Uint32(value[4:])
+	total := binary.BigEndian.Uint32(counted)
 	if chunk >= total {
 		return 0, nil, fmt.Errorf("%w: %v: chunk %d of %d", store.ErrDamaged, id, chunk, total)
 	}
-	return total, value[headerSize:], nil
+	return total, counted[countSize:], nil
 }
 
 // putBlob makes a blob durable. On error it may or may not be there; if it is not, chunks of it may be.

@@ -50,7 +50,7 @@ func TestChangesThatWereNotDone(t *testing.T) {
 			for _, changes := range c.sets(table) {
 				set, err := proto.Marshal(&pb.ManifestChangeSet{Changes: changes})
 				require.NoError(t, err)
-				head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(len(set))), crc32.Checksum(set, castagnoli))
+				head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(len(set))), crc32.Checksum(set, crc32.MakeTable(crc32.Castagnoli)))
 				_, err = f.Write(append(head, set...))
 				require.NoError(t, err)
 			}

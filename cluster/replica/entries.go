@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"sync"
 	"time"
 
@@ -300,22 +299,20 @@ func (e *entries) get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// set puts a checksum before a value.
-func set(w *badger.WriteBatch, key, value []byte) error {
-	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
-	return w.Set(key, append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(value)), sum), value...))
-}
+// set writes a value with a checksum.
+func set(w *badger.WriteBatch, key, value []byte) error { return w.Set(key, store.Seal(key, value)) }
 
 // checked returns a copy of the value that set was given.
 func checked(item *badger.Item) ([]byte, error) {
-	value, err := item.ValueCopy(nil)
+	sealed, err := item.ValueCopy(nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
-	if len(value) < 4 || binary.BigEndian.Uint32(value) != crc32.Update(crc32.Checksum(item.Key(), castagnoli), castagnoli, value[4:]) {
+	value, whole := store.Unseal(item.Key(), sealed)
+	if !whole {
 		return nil, fmt.Errorf("%w: %q has a wrong checksum", store.ErrDamaged, item.Key())
 	}
-	return value[4:], nil
+	return value, nil
 }
 
 func logKey(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{entryKey}, index) }

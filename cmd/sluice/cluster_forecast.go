@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -99,18 +98,8 @@ func (f *forecastFlags) check() error {
 
 // forecastState reads a snapshot, or has the scheduler make one.
 func (a *app) forecastState(ctx context.Context, path string) (*cluster.State, error) {
-	now := cluster.Time(time.Now().UnixNano())
 	if path != "" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, exitError{exitUsage, err}
-		}
-		defer func() { _ = f.Close() }()
-		state, err := serve.ReadSnapshot(f, now)
-		if err != nil {
-			return nil, exitError{exitUsage, fmt.Errorf("%s: %w", path, err)}
-		}
-		return state, nil
+		return readSnapshot(path)
 	}
 	c, err := a.connect(ctx)
 	if err != nil {
@@ -121,7 +110,7 @@ func (a *app) forecastState(ctx context.Context, path string) (*cluster.State, e
 	if _, err := c.export(ctx, &snapshot); err != nil {
 		return nil, err
 	}
-	return serve.ReadSnapshot(&snapshot, now)
+	return serve.ReadSnapshot(&snapshot, cluster.Time(time.Now().UnixNano()))
 }
 
 func (a *app) runForecast(ctx context.Context, f *forecastFlags, state *cluster.State) error {

@@ -78,14 +78,9 @@ tell it what has happened to their tasks since. The one that the snapshot is of 
 not run any more.`,
 		Args: wantsSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := os.Open(args[0])
+			state, err := readSnapshot(args[0])
 			if err != nil {
-				return exitError{exitUsage, err}
-			}
-			defer func() { _ = f.Close() }()
-			state, err := serve.ReadSnapshot(f, cluster.Time(time.Now().UnixNano()))
-			if err != nil {
-				return exitError{exitUsage, fmt.Errorf("%s: %w", args[0], err)}
+				return err
 			}
 			stateDir := a.config.Scheduler.StateDir
 			dir := filepath.Join(stateDir, "journal")
@@ -110,4 +105,18 @@ not run any more.`,
 	}
 	config.AddFlags(cmd.Flags(), "scheduler.state_dir")
 	return cmd
+}
+
+// readSnapshot reads a file that "cluster snapshot" wrote.
+func readSnapshot(path string) (*cluster.State, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	defer func() { _ = f.Close() }()
+	state, err := serve.ReadSnapshot(f, cluster.Time(time.Now().UnixNano()))
+	if err != nil {
+		return nil, exitError{exitUsage, fmt.Errorf("%s: %w", path, err)}
+	}
+	return state, nil
 }
