@@ -3,10 +3,6 @@ package serve
 import (
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
@@ -45,10 +41,4 @@ func (s *Scheduler) tellStall(begins bool) {
 }
 
 // errStalled refuses to wait behind a change that waits for the disk: by the time that it is done nobody may want this one any more.
-var errStalled = func() error {
-	s := status.New(codes.Unavailable, "the scheduler waits for a disk that does not answer: nothing can be changed until it does")
-	if detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: ReasonStalled, Domain: "sluice"}); err == nil {
-		s = detailed
-	}
-	return s.Err()
-}()
+var errStalled = unavailable(ReasonStalled, "the scheduler waits for a disk that does not answer: nothing can be changed until it does")

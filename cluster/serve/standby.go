@@ -6,12 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 )
 
 // ReasonStandby is the reason, in a google.rpc.ErrorInfo of the domain "sluice", of calls that came to a scheduler which stands by for
@@ -27,11 +24,7 @@ func NewStandby(why func() string, options ...grpc.ServerOption) *grpc.Server {
 		grpc.MaxConcurrentStreams(maxConnectionStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-			s := status.New(codes.Unavailable, why())
-			if detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: ReasonStandby, Domain: "sluice"}); err == nil {
-				s = detailed
-			}
-			return s.Err()
+			return unavailable(ReasonStandby, why())
 		}),
 	}, options...)...)
 	h := health.NewServer()

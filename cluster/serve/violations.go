@@ -128,6 +128,11 @@ func resourceError(code codes.Code, kind, name, format string, args ...any) erro
 	return withDetails(code, text, &errdetails.ResourceInfo{ResourceType: kind, ResourceName: shorten(name, maxShownPath)})
 }
 
+// unavailable is a status of a scheduler that is there and does not do what it is asked for; reason says why in a google.rpc.ErrorInfo.
+func unavailable(reason, text string) error {
+	return withDetails(codes.Unavailable, text, &errdetails.ErrorInfo{Reason: reason, Domain: "sluice"})
+}
+
 func withDetails(code codes.Code, text string, detail protoadapt.MessageV1) error {
 	s := status.New(code, shorten(text, maxText))
 	if d, err := s.WithDetails(detail); err == nil {
