@@ -19,7 +19,7 @@ build: ## build bin/sluice
 	$(GO) build -o bin/sluice ./cmd/sluice
 
 test: ## run the tests (no root, no C compiler, no data needed)
-	$(GO) test -timeout 20m $(TESTFLAGS) $(PACKAGES)
+	$(GO) test -timeout 20m -parallel 4 $(TESTFLAGS) $(PACKAGES)
 
 check: ## vet, lint, format, and compile for the other platforms
 	scripts/check.sh
@@ -30,13 +30,13 @@ check: ## vet, lint, format, and compile for the other platforms
 # what; the packages still run side by side. A process waits for nobody at its end.
 race: ## run the tests with the race detector (needs a C compiler)
 	CGO_ENABLED=1 GOMAXPROCS=1 GORACE=atexit_sleep_ms=0 \
-		$(GO) test -race -short -timeout 20m -p $(shell getconf _NPROCESSORS_ONLN) $(RACED)
+		$(GO) test -race -short -vet=off -timeout 20m -parallel 4 -p $(shell getconf _NPROCESSORS_ONLN) $(RACED)
 
 # The packages that start goroutines. In tests of the others there is one, and nothing to race with.
-RACED = $(shell grep -rlE --include='*.go' '^[[:space:]]*go [a-z]|[.]Go\b|parts[.]Do\b|t[.]Parallel' . | xargs -n 1 dirname | sort -u)
+RACED = $(shell grep -rlE --include='*.go' '^[[:space:]]*go [a-z]|[.]Go[(][^)]|parts[.]Do\b|t[.]Parallel' . | xargs -n 1 dirname | sort -u)
 
 e2e: build ## run the end-to-end tests with the real binary
-	SLUICE_BINARY=$(CURDIR)/bin/sluice $(GO) test -tags e2e -count 1 -timeout 15m ./test/e2e
+	SLUICE_BINARY=$(CURDIR)/bin/sluice $(GO) test -tags e2e -count 1 -timeout 15m -parallel 3 ./test/e2e
 
 bench: ## run the benchmarks, and measure the solvers on small networks
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)

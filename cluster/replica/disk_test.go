@@ -13,6 +13,7 @@ func impatient(r *running) { r.disk.patience = 2 * election }
 // A leader whose disk hangs without an error makes room for another one, and stands by when its disk goes on. What waited for the disk is in
 // the history or not, as all have it.
 func TestADiskThatHangs(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	for i := range g.live {
 		g.startWith(i, impatient)
@@ -53,6 +54,7 @@ func TestADiskThatHangs(t *testing.T) {
 
 // A member can be closed while its disk hangs.
 func TestCloseWhileTheDiskHangs(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 1)
 	g.startWith(0, impatient)
 	_, term := g.lead()

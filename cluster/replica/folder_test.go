@@ -84,6 +84,7 @@ func changeFile(t *testing.T, path string, change func([]byte) []byte) {
 
 // Whatever is missing in a member's folder, it says so.
 func TestMissingInAFolder(t *testing.T) {
+	t.Parallel()
 	removed := func(pattern string) func(dir string) {
 		return func(dir string) {
 			for _, path := range filesOf(t, dir, pattern) {
@@ -119,6 +120,7 @@ func TestMissingInAFolder(t *testing.T) {
 // Whatever bit is wrong in a member's files, it says so, or knows all that it knew. Of the descriptions of snapshots, who the members are is
 // not checked: raft keeps no checksum of it.
 func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
 	const records = 60
 	killed, left := alone(t, records, true)
 	stopped, ended := alone(t, records, false)
@@ -160,6 +162,7 @@ func TestDamagedFiles(t *testing.T) {
 
 // The log keeps what it is given, as raft's own in memory does, also after it was closed and opened again.
 func TestEntries(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "entries")
 		require.NoError(t, err)
@@ -257,6 +260,7 @@ func TestEntries(t *testing.T) {
 
 // What would leave a gap is refused, and one that is there is damage.
 func TestGapsInTheLog(t *testing.T) {
+	t.Parallel()
 	s, err := store.Open(t.TempDir(), kind, store.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()

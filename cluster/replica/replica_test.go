@@ -12,8 +12,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -96,10 +98,19 @@ func (g *gate) set(shut bool) {
 	g.conns = nil
 }
 
+// groups counts those that there have been.
+var groups atomic.Uint32
+
+// newGroup returns a group that has not begun. Each has a loopback address of its own where there are many, so that none is given the port
+// of another one's member that stands still.
 func newGroup(t testing.TB, n int) *group {
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		host = fmt.Sprintf("127.0.0.%d", 1+groups.Add(1)%200)
+	}
 	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, election: election, said: &said{}}
 	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		require.NoError(t, err)
 		g.peers = append(g.peers, Peer{fmt.Sprintf("n%d", i+1), l.Addr().String()})
 		require.NoError(t, l.Close())
@@ -257,6 +268,7 @@ func (g *group) agree(want *cluster.State) {
 }
 
 func TestRecordsOutliveTheirLeader(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
 	first, term := g.lead()
@@ -286,6 +298,7 @@ func TestRecordsOutliveTheirLeader(t *testing.T) {
 }
 
 func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
 	first, term := g.lead()
@@ -312,6 +325,7 @@ func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
 }
 
 func TestABatchOfManyPieces(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
 	_, term := g.lead()
@@ -331,6 +345,7 @@ func TestABatchOfManyPieces(t *testing.T) {
 
 // What a leader left behind in the middle of a batch is not mixed with what the next one appends.
 func TestPiecesOfALeaderThatIsGone(t *testing.T) {
+	t.Parallel()
 	var broken error
 	m := newMachine(func(err error) { broken = err }, func() {})
 	state := cluster.NewState()
@@ -386,6 +401,7 @@ type pipe struct{ *strings.Reader }
 func (pipe) Close() error { return nil }
 
 func TestEntriesThatCannotBeApplied(t *testing.T) {
+	t.Parallel()
 	good := pieces(1, func() []byte {
 		blob, err := journal.Encode([]cluster.Record{next(cluster.NewState())})
 		require.NoError(t, err)
@@ -421,6 +437,7 @@ func TestEntriesThatCannotBeApplied(t *testing.T) {
 }
 
 func TestImagesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	m := newMachine(nil, func() {})
 	for range 3 {
 		next(m.state)
@@ -444,6 +461,7 @@ func TestImagesThatCannotBeRead(t *testing.T) {
 }
 
 func TestWhoIsAwayGetsASnapshot(t *testing.T) {
+	t.Parallel()
 	for name, wiped := range map[string]bool{"with a part of the log": false, "with an empty folder": true} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, 3)
@@ -483,6 +501,7 @@ func TestWhoIsAwayGetsASnapshot(t *testing.T) {
 }
 
 func TestAGroupBeginsWithTheHistoryThatThereIs(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	seed := cluster.NewState()
 	for range 5 {
@@ -507,6 +526,7 @@ func TestAGroupBeginsWithTheHistoryThatThereIs(t *testing.T) {
 }
 
 func TestTwoHistoriesAreNotMixed(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	for i := range 2 {
 		g.seeds[i] = cluster.NewState()
@@ -522,6 +542,7 @@ func TestTwoHistoriesAreNotMixed(t *testing.T) {
 }
 
 func TestPeersHaveToBeTheSame(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 2)
 	g.start(0)
 	g.peers = []Peer{g.peers[1], g.peers[0]}
@@ -538,6 +559,7 @@ func TestPeersHaveToBeTheSame(t *testing.T) {
 }
 
 func TestMembersTakeThePlaceOfOthers(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 4)
 	all := g.peers
 	g.peers = all[:3]
@@ -576,6 +598,7 @@ func TestMembersTakeThePlaceOfOthers(t *testing.T) {
 
 // A group of one becomes one of three, and leads on while the others are not there yet.
 func TestAGroupGrows(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	all := g.peers
 	g.peers = all[:1]
@@ -589,7 +612,13 @@ func TestAGroupGrows(t *testing.T) {
 	g.start(0)
 	_, term = g.lead()
 	r := g.live[0].raft
+	// A term that a busy machine has ended goes on as another one, as where schedulers run.
 	suffrages := func() (voters, others int) {
+		select {
+		case <-term.Lost():
+			_, term = g.lead()
+		default:
+		}
 		f := r.GetConfiguration()
 		require.NoError(t, f.Error())
 		for _, s := range f.Configuration().Servers {
@@ -601,14 +630,24 @@ func TestAGroupGrows(t *testing.T) {
 		}
 		return voters, others
 	}
-	require.Eventually(t, func() bool { _, others := suffrages(); return others == 2 }, patience, 10*time.Millisecond)
+	waitFor := func(wantVoters, wantOthers int) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			voters, others := suffrages()
+			if voters == wantVoters && others == wantOthers {
+				return
+			}
+			require.True(t, time.Now().Before(end), "%d have votes, and %d have none", voters, others)
+		}
+	}
+	waitFor(1, 2)
 	time.Sleep(3 * election)
 	_, err = write(term, 5)
 	require.NoError(t, err, "nobody waits for members that are not there")
 	g.start(1)
-	require.Eventually(t, func() bool { voters, _ := suffrages(); return voters == 2 }, patience, 10*time.Millisecond)
+	waitFor(2, 1)
 	g.start(2)
-	require.Eventually(t, func() bool { voters, _ := suffrages(); return voters == 3 }, patience, 10*time.Millisecond)
+	waitFor(3, 0)
 	_, err = write(term, 5) // they have what comes after it, and so that they have votes
 	require.NoError(t, err)
 	g.agree(term.State())
@@ -619,6 +658,7 @@ func TestAGroupGrows(t *testing.T) {
 }
 
 func TestWhoEndsATermHandsItOver(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
 	first, term := g.lead()
@@ -635,6 +675,7 @@ func TestWhoEndsATermHandsItOver(t *testing.T) {
 }
 
 func TestAGroupOfOne(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 1)
 	g.start(0)
 	_, term := g.lead()
@@ -648,6 +689,7 @@ func TestAGroupOfOne(t *testing.T) {
 }
 
 func TestFoldersThatAreNoMembers(t *testing.T) {
+	t.Parallel()
 	listener := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -686,60 +728,61 @@ func TestFoldersThatAreNoMembers(t *testing.T) {
 
 // Whatever happens to members, what was acknowledged stays, and all end with the same state.
 func TestStorms(t *testing.T) {
+	t.Parallel()
 	rounds := uint64(4)
 	if testing.Short() {
 		rounds = 1
 	}
 	for seed := range rounds {
-		random := rand.New(rand.NewPCG(seed, 1))
-		g := newGroup(t, 3)
-		g.every = 20
-		g.start(0, 1, 2)
-		_, term := g.lead()
-		durable := cluster.NewState()
-		verbs := []string{"write", "write", "write", "cut 0", "cut 1", "cut 2", "stop 0", "stop 1", "stop 2", "hand over"}
-		var steps []string
-		for range 12 {
-			step := verbs[random.IntN(len(verbs))]
-			steps = append(steps, step)
-			var member int
-			verb, number, _ := strings.Cut(step, " ")
-			_, _ = fmt.Sscan(number, &member)
-			switch {
-			case verb == "write":
-				if n, err := write(term, 25); err != nil || n > 0 {
-					durable = upTo(t, term.State(), term.State().Seq()-uint64(min(1, 25-n)))
-				}
-			case verb == "cut":
-				if r := g.live[member]; r != nil {
-					r.gate.set(true)
-					_, _ = write(term, 1) // fails if it is the leader that is cut off
-					if term.failure() == nil {
-						durable = term.State().Fork()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 1))
+			g := newGroup(t, 3)
+			g.every = 20
+			g.start(0, 1, 2)
+			_, term := g.lead()
+			durable := cluster.NewState()
+			verbs := []string{"write", "write", "write", "cut 0", "cut 1", "cut 2", "stop 0", "stop 1", "stop 2", "hand over"}
+			var steps []string
+			for range 12 {
+				step := verbs[random.IntN(len(verbs))]
+				steps = append(steps, step)
+				var member int
+				verb, number, _ := strings.Cut(step, " ")
+				_, _ = fmt.Sscan(number, &member)
+				switch {
+				case verb == "write":
+					if n, err := write(term, 25); err != nil || n > 0 {
+						durable = upTo(t, term.State(), term.State().Seq()-uint64(min(1, 25-n)))
 					}
-					r.gate.set(false)
+				case verb == "cut":
+					if r := g.live[member]; r != nil {
+						r.gate.set(true)
+						_, _ = write(term, 1) // fails if it is the leader that is cut off
+						if term.failure() == nil {
+							durable = term.State().Fork()
+						}
+						r.gate.set(false)
+					}
+				case verb == "stop":
+					g.stop(member)
+					g.start(member)
+				default:
+					term.End()
 				}
-			case verb == "stop":
-				g.stop(member)
-				g.start(member)
-			default:
-				term.End()
-			}
-			select {
-			case <-term.Lost():
-			default:
-				if term.failure() == nil {
-					continue
+				select {
+				case <-term.Lost():
+				default:
+					if term.failure() == nil {
+						continue
+					}
 				}
+				_, term = g.lead()
+				require.GreaterOrEqual(t, term.State().Seq(), durable.Seq(), "%v", steps)
+				require.Equal(t, form(t, durable), form(t, upTo(t, term.State(), durable.Seq())), "%v", steps)
 			}
-			_, term = g.lead()
-			require.GreaterOrEqual(t, term.State().Seq(), durable.Seq(), "%v", steps)
-			require.Equal(t, form(t, durable), form(t, upTo(t, term.State(), durable.Seq())), "%v", steps)
-		}
-		g.agree(term.State())
-		for i := range g.live {
-			g.stop(i)
-		}
+			g.agree(term.State())
+		})
 	}
 }
 
@@ -755,6 +798,7 @@ func upTo(t testing.TB, s *cluster.State, seq uint64) *cluster.State {
 
 // What is no member is told nothing, and what it sends harms nobody.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
 	leader, term := g.lead()
@@ -782,6 +826,7 @@ func TestStrangers(t *testing.T) {
 
 // A leader that cannot write its log any more ends, and another one leads.
 func TestAFullDisk(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
 	leader, term := g.lead()
@@ -803,6 +848,7 @@ func TestAFullDisk(t *testing.T) {
 
 // Connections that say nothing keep nobody out.
 func TestManyThatSayNothing(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 2)
 	g.start(0, 1)
 	leader, _ := g.lead()
@@ -819,6 +865,7 @@ func reseal(b []byte) { binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], cast
 
 // Members of a group that was told to be patient may be far away from each other.
 func TestMembersThatAreFarAway(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 2)
 	g.start(0, 1)
 	m := g.live[0]

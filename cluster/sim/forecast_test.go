@@ -117,9 +117,13 @@ func TestForecastSaysWhatHappens(t *testing.T) {
 // A forecast goes on from whatever there is: with hosts that are away or drained, gangs that form, tasks that leave for others, services
 // that are updated, copies.
 func TestForecastFromAnywhere(t *testing.T) {
+	hosts, jobs := 20, 300
+	if testing.Short() {
+		hosts, jobs = 8, 80
+	}
 	for seed := range seeds(4) {
 		var at snapshotter
-		c := config(crowded(seed, 20, 300, 2*time.Second))
+		c := config(crowded(seed, hosts, jobs, 2*time.Second))
 		c.Seed = seed
 		var err error
 		c.Faults, err = ParseFaults("host=1m/30s,rack=3m/30s,drain=2m/1m,link=2m/20s,scheduler=3m/5s,launch-fails=0.05,launch-refused=0.05")

@@ -31,6 +31,7 @@ func script(starts, text string) []string {
 func TestConformance(t *testing.T) {
 	drivertest.Test(t, func(t *testing.T) drivertest.Harness {
 		dir := t.TempDir()
+		t.Cleanup(func() { nothingRuns(t, filepath.Join(dir, "state")) })
 		starts := filepath.Join(dir, "starts")
 		return drivertest.Harness{
 			Open: func(t *testing.T) hostmgr.Driver {

@@ -39,10 +39,15 @@ func newFixture(t *testing.T, change func(*Config)) *fixture {
 		}
 		require.NoError(t, f.Close())
 		require.Empty(t, f.sink.Violations())
-		// A supervisor that has recorded the end may still be on its way out.
-		require.Eventually(t, func() bool { return len(marked(t, f.config.Dir)) == 0 }, time.Minute, 5*time.Millisecond, "processes are left behind")
+		nothingRuns(t, f.config.Dir)
 	})
 	return f
+}
+
+// nothingRuns waits until no process of a state folder is left: a supervisor that has recorded the end may still be on its way out.
+func nothingRuns(t *testing.T, dir string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(marked(t, dir)) == 0 }, time.Minute, 5*time.Millisecond, "processes are left behind")
 }
 
 func (f *fixture) start() {

@@ -103,6 +103,7 @@ step end
 
 // The members of a gang know their ranks and where the others are, from the first run on; a rank stays over restarts.
 func TestAGangKnowsItsMembers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "2")
 	s.must("job", "submit", s.file("gang.yaml", fmt.Sprintf(`

@@ -13,6 +13,7 @@ import (
 
 // What its check finds dead is ended and runs again as its policy says: a service always, batch work as often as it may fail.
 func TestTheUnhealthyRunAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "1")
 	job := func(name, more, sick string) string {
@@ -46,6 +47,7 @@ task:
 // Output that is many times what is kept of it can be followed from its first line to its last, in order; afterwards what is
 // left of it is the end.
 func TestLogsAreFollowedOverRotation(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "1")
 	const last = 4000

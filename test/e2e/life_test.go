@@ -28,6 +28,7 @@ func (s *site) tasks(job string) (all map[int]string, hosts map[int]string) {
 // A graph of jobs runs in its order though the scheduler is killed while each of its levels runs, and what waits for a job
 // that fails ends with the reason.
 func TestAGraphRunsInOrderOverCrashes(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	order := s.path("order")
 	job := func(name, depends, command string) string {
@@ -69,6 +70,7 @@ task:
 // A stateful task comes back to its host and finds its file there, over a restart by hand and a crash of the scheduler,
 // also while others want its place; a daemon is on every host, and stays on one that is drained until the others have left.
 func TestStatefulTasksAndDaemons(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "3")
 	s.must("job", "submit", s.file("jobs.yaml", `

@@ -35,6 +35,7 @@ func (s *site) submit(name, spec string) {
 // Demand inside a reservation gets its room when those who borrowed it have had their grace: they save their work first, are
 // told why, and wait again; and nobody starts before they are gone.
 func TestAReservationIsTakenBackWithGrace(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "1")
 	s.pool("root/a", 2000)
@@ -80,6 +81,7 @@ task:
 
 // One pool asks for far more than there is; what another has reserved is its own within one cycle all the same.
 func TestAFloodKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "1")
 	s.pool("root/a", 1000)
@@ -104,6 +106,7 @@ task:
 
 // A revocable task starts on what another one leaves unused of the only CPU, and goes when that one uses it.
 func TestRevocableTasksRunOnWhatIsNotUsed(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	settings := s.file("settings.yaml", `
 local: {usage_interval: 200ms}
@@ -132,6 +135,7 @@ task:
 
 // With the window at 0 nothing is lent, and who asks for it is told.
 func TestNothingIsLentWhereThatIsOff(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--config", s.file("settings.yaml", "scheduler: {slack_window: 0s}\n"), "--hosts", "1")
 	a := s.try("job", "submit", s.file("job.yaml", `
@@ -146,6 +150,7 @@ task: {processes: [{argv: ["true"]}], resources: {cpu: 100m, memory: 1Mi}}
 
 // Jobs that name no pool go where the first rule that fits leads them, or nowhere; without rules to the default pool.
 func TestTheQueueMappingLeadsJobs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "1")
 	s.pool("root/gpu", 0)
@@ -174,6 +179,7 @@ rules:
 
 // Above the limit on running jobs a job waits, above that on pending ones it is refused.
 func TestLimitsOnJobs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "1")
 	s.must("pool", "create", "--file", s.file("pool.yaml", `
@@ -199,6 +205,7 @@ limits: {max_running_jobs: 1, max_pending_jobs_per_user: 1}
 // Controllers of a pool get no more than their part of its reservation, so that they leave it room for what they start: one
 // more waits, and is told why, while other jobs of the pool run. Without the limit it runs at once.
 func TestControllersLeaveRoom(t *testing.T) {
+	t.Parallel()
 	for _, percent := range []int{50, 100} {
 		s := newSite(t)
 		dev := s.dev("--hosts", "1", "--host-cpu", "1")

@@ -117,6 +117,7 @@ func slowLines() string {
 }
 
 func TestClientsGoOnOverARestart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	waiting := s.start("job", "submit", s.file("slow.yaml", slow), "--wait")
@@ -157,6 +158,7 @@ func sleepers(t *testing.T, mark string) int {
 }
 
 func TestInterruptEndsTasksAndTheNextStartRunsThemAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	mark := fmt.Sprintf("%d.%d", 3000+os.Getpid(), time.Now().UnixNano()%1000000)
@@ -215,6 +217,7 @@ task:
 }
 
 func TestSchedulerAndHostManagerOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	scheduler := func() *process {
 		p := s.start("scheduler", "--insecure", "--listen", s.api, "--http-listen", s.web, "--state-dir", s.path("scheduler"))

@@ -145,9 +145,10 @@ task:
 // taken back, with batch work beside it and the scheduler killed in the middle of each; no request fails, and the history
 // says that no more instances were ever taken away than the service bears.
 func TestNoRequestFails(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
-	t.Setenv("SLUICE_SCHEDULER_CHECKPOINT_EVERY", "1000000000") // the whole history is kept
-	flags := []string{"--hosts", "4"}
+	config := s.file("config.yaml", "scheduler: {checkpoint_every: 1000000000}") // the whole history is kept
+	flags := []string{"--hosts", "4", "--config", config}
 	dev := s.dev(flags...)
 	defer func() {
 		if t.Failed() {

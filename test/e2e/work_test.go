@@ -42,6 +42,7 @@ task:
 }
 
 func TestFailedTaskIsRetriedAsItsPolicySays(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	job := func(name string, failures int) string {
@@ -72,6 +73,7 @@ task:
 }
 
 func TestTaskTooLargeSaysSo(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	s.must("job", "submit", s.file("job.yaml", `
@@ -116,6 +118,7 @@ func TestDemoIsRepeatable(t *testing.T) {
 }
 
 func TestExamplesAreAccepted(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	files, err := filepath.Glob("../../examples/*.yaml")
@@ -131,6 +134,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 }
 
 func TestStandardInputAndRepetition(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	file := s.file("job.yaml", "name: one\ntask:\n  processes: [{argv: [\"true\"]}]\n  resources: {cpu: 100m, memory: 1Mi}\n")
@@ -144,6 +148,7 @@ func TestStandardInputAndRepetition(t *testing.T) {
 
 // Of tasks that say how far they are, the one that lags behind gets a copy, which ends both; without speculation it goes on.
 func TestACopyOvertakes(t *testing.T) {
+	t.Parallel()
 	for _, on := range []bool{true, false} {
 		s := newSite(t)
 		settings := s.file("settings.yaml", fmt.Sprintf(`
@@ -187,6 +192,7 @@ task:
 // A task goes where its data is, in the default cost model, although another host is as good otherwise; without data it goes to
 // the first.
 func TestATaskGoesToItsData(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev("--hosts", "4")
 	const job = `

@@ -11,6 +11,7 @@ import (
 )
 
 func TestWrongInput(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	before := s.must("job", "list", "-o", "json")
@@ -66,6 +67,7 @@ func TestWrongInput(t *testing.T) {
 }
 
 func TestNobodyIsThere(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	a := s.try("job", "list")
 	require.Equal(t, 5, a.code)
@@ -73,6 +75,7 @@ func TestNobodyIsThere(t *testing.T) {
 }
 
 func TestSecondInstance(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	one := func(want string, args ...string) {
