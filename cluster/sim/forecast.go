@@ -28,21 +28,20 @@ type JobForecast struct {
 
 // Outlook is what a forecast says.
 type Outlook struct {
-	AsOf    cluster.Time  // the beginning: when the cluster changed last
 	Jobs    []JobForecast // that wait, in the order of their submission
 	Unknown int           // batch jobs that run or wait and of whose run times nothing is known
 	Away    int           // hosts that are unreachable, and are taken to be gone
 	Result  *Result       // how the run went
 }
 
-// Forecast goes on from a snapshot, as a run of the simulator, and says what becomes of the jobs that wait in it. What runs goes on as
-// long as the median of its kind of work, those left out that took less than it has run already, and no longer than its job allows;
+// Forecast goes on from a snapshot, as a run of the simulator that begins at now, which is not before LastChange, and says what becomes of
+// the jobs that wait in it. What runs goes on as long as the median of its kind of work, those left out that took less than it has run already, and no longer than its job allows;
 // unknown where nothing is known of that: 0 is for ever, as services run. No job comes. The configuration needs no workload, and its
 // Horizon ends the run. No checker is asked, which would have to know all that was before. If ctx ends first, the outlook is as far as
 // the run came, and comes with ctx's error.
-func Forecast(ctx context.Context, snap *cluster.Snapshot, unknown time.Duration, c Config) (*Outlook, error) {
-	p := &present{snap: snap, now: LastChange(snap), remaining: map[cluster.RunID]time.Duration{}, waiting: map[cluster.JobUID]*prospect{}}
-	out := &Outlook{AsOf: p.now, Unknown: p.estimate(unknown)}
+func Forecast(ctx context.Context, snap *cluster.Snapshot, now cluster.Time, unknown time.Duration, c Config) (*Outlook, error) {
+	p := &present{snap: snap, now: now, remaining: map[cluster.RunID]time.Duration{}, waiting: map[cluster.JobUID]*prospect{}}
+	out := &Outlook{Unknown: p.estimate(unknown)}
 	c.present = p
 	c.Workload = &trace.Workload{Jobs: noJobs{}, Departures: true, Arrivals: true}
 	for h := range snap.Hosts("") {

@@ -88,7 +88,8 @@ func TestForecastSaysWhatHappens(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, r.Violations)
 
-		out, err := Forecast(t.Context(), at.snap, runTime, config(nil))
+		now := LastChange(at.snap)
+		out, err := Forecast(t.Context(), at.snap, now, runTime, config(nil))
 		require.NoError(t, err)
 		require.Greater(t, len(out.Jobs), 10)
 		require.Greater(t, out.Unknown, len(out.Jobs), "nobody says what work it is")
@@ -104,7 +105,7 @@ func TestForecastSaysWhatHappens(t *testing.T) {
 				}
 			}
 			near := func(want cluster.Time, got time.Duration, what string) {
-				require.InDelta(t, want.Sub(out.AsOf).Seconds(), got.Seconds(), 2, "seed %d: %s: %s", seed, j.Job, what)
+				require.InDelta(t, want.Sub(now).Seconds(), got.Seconds(), 2, "seed %d: %s: %s", seed, j.Job, what)
 			}
 			near(first, j.First, "first")
 			near(last, j.Last, "last")
@@ -141,7 +142,7 @@ func TestForecastFromAnywhere(t *testing.T) {
 				waiting[at.snap.Job(task.Key.Job()).Spec.Name]++
 			}
 		}
-		out, err := Forecast(t.Context(), at.snap, time.Minute, config(nil))
+		out, err := Forecast(t.Context(), at.snap, LastChange(at.snap), time.Minute, config(nil))
 		require.NoError(t, err, "seed %d", seed)
 		clean(t, out.Result)
 		require.Len(t, out.Jobs, len(waiting))
@@ -152,6 +153,32 @@ func TestForecastFromAnywhere(t *testing.T) {
 				require.LessOrEqual(t, j.Last, j.End, "%+v", j)
 			}
 		}
+	}
+}
+
+// What ran when the cluster changed last has run on until now.
+func TestForecastBeginsNow(t *testing.T) {
+	state, at := cluster.NewState(), begin
+	emit := func(e cluster.Event) {
+		require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: at, Event: e}))
+	}
+	cpu := cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 1000})
+	emit(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: cpu}})
+	spec := &cluster.JobSpec{Name: "j", Pool: cluster.RootPool, Instances: 2, Task: cluster.TaskSpec{
+		Processes: []cluster.Process{{Command: []string{"true"}}}, Resources: cpu,
+	}}
+	emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+	first := cluster.MakeTaskKey(1, 0)
+	emit(&cluster.Placed{Task: first, Run: 1, Host: "s/h"})
+	emit(&cluster.TaskStatus{Task: first, Run: 1, State: cluster.TaskRunning})
+	snap, _ := state.Snapshot()
+	require.Equal(t, at, LastChange(snap))
+	for _, later := range []time.Duration{0, 40 * time.Second} {
+		out, err := Forecast(t.Context(), snap, at.Add(later), time.Minute, config(nil))
+		require.NoError(t, err)
+		require.Len(t, out.Jobs, 1)
+		require.InDelta(t, (time.Minute - later).Seconds(), out.Jobs[0].First.Seconds(), 1)
+		require.InDelta(t, (2*time.Minute - later).Seconds(), out.Jobs[0].End.Seconds(), 2)
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 
 const forecastHelp = `Say when the tasks that wait will start: take a snapshot of the cluster, or that of
 --snapshot, and go on from it in the simulator, on a virtual clock, with the planner
-of the scheduler. Nothing is changed.
+of the scheduler. Nothing is changed. Times count from now, or from the last change
+in the file's snapshot.
 
 With --submit it is said, too, of jobs that are submitted at that moment, or changed.
 
@@ -63,13 +64,17 @@ func newClusterForecastCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			before, _ := state.Snapshot()
+			now := sim.LastChange(before)
+			if f.snapshot == "" {
+				now = max(now, cluster.Time(time.Now().UnixNano())) // the scheduler's clock may be ahead of this one
+			}
 			if len(specs) > 0 {
-				before, _ := state.Snapshot()
-				if err := serve.SubmitTo(state, sim.LastChange(before), specs); err != nil {
+				if err := serve.SubmitTo(state, now, specs); err != nil {
 					return exitError{exitRefused, errors.New(strings.Join(words.Problems(err), "\nsluice: "))}
 				}
 			}
-			return a.runForecast(cmd.Context(), &f, state)
+			return a.runForecast(cmd.Context(), &f, state, now)
 		},
 	}
 	fs := cmd.Flags()
@@ -113,7 +118,8 @@ func (a *app) forecastState(ctx context.Context, path string) (*cluster.State, e
 	return serve.ReadSnapshot(&snapshot, cluster.Time(time.Now().UnixNano()))
 }
 
-func (a *app) runForecast(ctx context.Context, f *forecastFlags, state *cluster.State) error {
+// runForecast says what becomes of a state from a moment on.
+func (a *app) runForecast(ctx context.Context, f *forecastFlags, state *cluster.State, now cluster.Time) error {
 	tuneRuntime()
 	snapshot, _ := state.Snapshot()
 	model := f.model
@@ -134,12 +140,12 @@ func (a *app) runForecast(ctx context.Context, f *forecastFlags, state *cluster.
 	}
 	bar := newProgress(a.err)
 	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }
-	out, err := sim.Forecast(ctx, snapshot, f.runTime, c)
+	out, err := sim.Forecast(ctx, snapshot, now, f.runTime, c)
 	bar.end()
 	if out == nil {
 		return err
 	}
-	answer := forecastAnswerOf(out, f, model)
+	answer := forecastAnswerOf(out, f, now, model)
 	shown := a.showValue(answer, func(w io.Writer) error {
 		answer.table(w)
 		return nil
@@ -152,7 +158,7 @@ func (a *app) runForecast(ctx context.Context, f *forecastFlags, state *cluster.
 
 // forecastAnswer is what `sluice cluster forecast -o json` prints.
 type forecastAnswer struct {
-	AsOf           time.Time     `json:"as_of"`
+	AsOf           time.Time     `json:"as_of"` // what all times count from
 	Model          string        `json:"model"`
 	HorizonSeconds float64       `json:"horizon_seconds"`
 	RunTimeSeconds float64       `json:"run_time_seconds"` // where nothing is known
@@ -171,9 +177,9 @@ type forecastJob struct {
 	Ended      *float64 `json:"ended_seconds"`
 }
 
-func forecastAnswerOf(out *sim.Outlook, f *forecastFlags, model string) *forecastAnswer {
+func forecastAnswerOf(out *sim.Outlook, f *forecastFlags, now cluster.Time, model string) *forecastAnswer {
 	answer := &forecastAnswer{
-		AsOf: time.Unix(0, int64(out.AsOf)).UTC(), Model: model, HorizonSeconds: f.horizon.Seconds(), RunTimeSeconds: f.runTime.Seconds(),
+		AsOf: time.Unix(0, int64(now)).UTC(), Model: model, HorizonSeconds: f.horizon.Seconds(), RunTimeSeconds: f.runTime.Seconds(),
 		UnknownJobs: out.Unknown, HostsAway: out.Away, Jobs: []forecastJob{},
 	}
 	seconds := func(d time.Duration) *float64 {
@@ -205,7 +211,7 @@ func (f *forecastAnswer) table(w io.Writer) {
 	} else {
 		columns(w, "JOB POOL WAITING FIRST-START ALL-STARTED ENDED", rows)
 	}
-	fmt.Fprintf(w, "\nafter %s, when the cluster changed last, for %v; \"-\" is later, or never\n",
+	fmt.Fprintf(w, "\nfrom %s on, for %v; \"-\" is later, or never\n",
 		f.AsOf.Local().Format(time.DateTime), time.Duration(f.HorizonSeconds*float64(time.Second)))
 	if f.UnknownJobs > 0 {
 		runTime := "for ever"
