@@ -98,9 +98,10 @@ func (p *supervised) close() { _ = p.file.Close() }
 // ways are the variables that say how to reach what is fetched.
 var ways = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// supervisorEnv keeps the runtime of a supervisor small: it does next to nothing, and there is one for each task.
+// supervisorEnv keeps the runtime of a supervisor small: it does next to nothing, and there is one for each task. It collects no garbage
+// before keepSmall.
 func supervisorEnv(dir string) []string {
-	env := []string{"GOMAXPROCS=1", "GOGC=20", runDirVariable + "=" + runDirValue(dir)}
+	env := []string{"GOMAXPROCS=1", "GOGC=off", runDirVariable + "=" + runDirValue(dir)}
 	for _, name := range ways {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
