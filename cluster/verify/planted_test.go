@@ -121,6 +121,32 @@ func TestClaimsBeginBesideStaticReservations(t *testing.T) {
 	}
 }
 
+// In a fair leaf who has too little is let in as if those were gone who have too much, also where these begin something that needs nothing
+// of what is reserved.
+func TestUsersBeginBesideStaticReservations(t *testing.T) {
+	s := newStage(t, func(b *cluster.JobSpec) { b.Owner = "much" })
+	s.emit(static(2))
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Version: 2, Order: cluster.FairUsers}})
+	s.emit(&cluster.HostReported{ID: "s/h2", Machine: cluster.Machine{Capacity: cluster.NewResources([cluster.NumDimensions]int64{
+		cluster.CPU: 2, cluster.Memory: 1,
+	})}})
+	plan := cycle.Output{Pools: pools(2, 6)}
+	for i, w := range []struct {
+		user  string
+		needs cluster.Resources
+	}{
+		{"little", cpu(1)},
+		{"much", cluster.NewResources([cluster.NumDimensions]int64{cluster.Memory: 1})},
+	} {
+		uid := cluster.JobUID(3 + i)
+		s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &cluster.JobSpec{
+			Name: cluster.JobID(w.user), Pool: "root/b", Owner: w.user, Preemptible: true, Instances: 1, Task: cluster.TaskSpec{Resources: w.needs},
+		}}}})
+		plan.Placements = append(plan.Placements, cycle.Placement{Task: cluster.MakeTaskKey(uid, 0), Run: 1, Host: "s/h2"})
+	}
+	require.Empty(t, s.verify(&plan))
+}
+
 // Each law is broken by itself, and found.
 func TestBrokenLawsAreFound(t *testing.T) {
 	job := func(change func(*cluster.JobSpec)) func(*testing.T) *stage {

@@ -12,10 +12,16 @@ import (
 // also if they begin in this plan: so what is less urgent than the most urgent that begin is left out, and what is of other jobs or users
 // where the leaf is fair between them.
 type leafWork struct {
-	begins amounts                   // what waited, and starts or has room held now: the most urgent of that
-	who    map[cluster.PoolPath]bool // its accounts
-	urgent int32                     // its priority
+	begins amounts        // what waited, and starts or has room held now: the most urgent of that
+	who    map[claim]bool // whose that is
+	urgent int32          // its priority
 	has    amounts
+}
+
+// claim says that something of an account needs some of a dimension.
+type claim struct {
+	account   cluster.PoolPath
+	dimension string
 }
 
 // statics checks that what begins beyond what its pool is entitled to leaves free what static pools do not use of their reservations.
@@ -124,7 +130,7 @@ func (c *checker) leafWork() map[cluster.PoolPath]*leafWork {
 	at := func(k cluster.TaskKey) *leafWork {
 		p := c.runsBy(k).Pool
 		if leaves[p] == nil {
-			leaves[p] = &leafWork{begins: amounts{}, who: map[cluster.PoolPath]bool{}, has: amounts{}}
+			leaves[p] = &leafWork{begins: amounts{}, who: map[claim]bool{}, has: amounts{}}
 		}
 		return leaves[p]
 	}
@@ -134,8 +140,13 @@ func (c *checker) leafWork() map[cluster.PoolPath]*leafWork {
 	})
 	c.gains(true, func(k cluster.TaskKey) {
 		if l := at(k); c.runsBy(k).Priority == l.urgent {
-			l.begins.add(vector(c.spec(k).Resources), 1)
-			l.who[c.account(k.Job())] = true
+			needs := vector(c.spec(k).Resources)
+			l.begins.add(needs, 1)
+			for d, n := range needs { // a set: the order does not matter
+				if n > 0 {
+					l.who[claim{c.account(k.Job()), d}] = true
+				}
+			}
 		}
 	})
 	for _, l := range leaves {
@@ -149,8 +160,12 @@ func (c *checker) leafWork() map[cluster.PoolPath]*leafWork {
 			continue
 		}
 		spec := c.runsBy(t.Key)
-		if l := at(t.Key); !spec.Revocable && (len(l.who) == 0 || l.who[c.account(t.Key.Job())]) && (!spec.Preemptible || spec.Priority >= l.urgent) {
-			l.has.add(vector(c.spec(t.Key).Resources), 1)
+		if l := at(t.Key); !spec.Revocable && (!spec.Preemptible || spec.Priority >= l.urgent) {
+			for d, n := range vector(c.spec(t.Key).Resources) {
+				if l.begins[d] == 0 || l.who[claim{c.account(t.Key.Job()), d}] {
+					l.has[d] += n
+				}
+			}
 		}
 	}
 	return leaves
