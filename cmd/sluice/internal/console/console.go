@@ -168,7 +168,7 @@ func fail(w http.ResponseWriter, code int, problems ...string) {
 	switch code {
 	case http.StatusUnauthorized:
 		p.Problems = append(p.Problems, "In a browser, a token is shown as the password; the name beside it does not matter.")
-	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		p.Refresh = refreshEvery
 	}
 	write(w, code, p)
