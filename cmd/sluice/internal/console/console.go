@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -39,9 +40,14 @@ var layoutText string
 //go:embed style.css
 var style []byte
 
+//go:embed refresh.js
+var script template.JS
+
 var (
 	layout    = template.Must(template.New("page").Parse(layoutText))
 	styleName = fmt.Sprintf("/style.css?v=%.4x", sha256.Sum256(style)) // another one is not the one that a browser has kept
+	// policy lets browsers run our script and no other, wherever it comes from.
+	policy = fmt.Sprintf("default-src 'none'; style-src 'self'; script-src 'sha256-%s'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'", digest(script))
 )
 
 // Console serves the pages. It is safe for concurrent use.
@@ -107,6 +113,7 @@ func (c *Console) page(show pageFunc) http.Handler {
 			var p *page
 			if p, err = v.show(show); err == nil {
 				p.User = v.user
+				p.Time = time.Now().Format("15:04:05 MST")
 				p.Section = section(r.URL.Path)
 				p.setRefresh(r.URL)
 				write(w, http.StatusOK, p)
@@ -180,9 +187,15 @@ func serveStyle(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "style.css", time.Time{}, bytes.NewReader(style))
 }
 
+// digest is what a content security policy names a script by.
+func digest(script template.JS) string {
+	sum := sha256.Sum256([]byte(script))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
 // write sends a page as a whole or not at all.
 func write(w http.ResponseWriter, code int, p *page) {
-	p.Style = styleName
+	p.Style, p.Script = styleName, script
 	var b bytes.Buffer
 	if err := layout.Execute(&b, p); err != nil {
 		http.Error(w, "the page cannot be written", http.StatusInternalServerError)

@@ -225,14 +225,33 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		for _, want := range wants {
 			require.Contains(t, body, want, path)
 		}
-		require.NotContains(t, body, "<script", path)
+		require.Equal(t, 1, strings.Count(body, "<script"), "%s has ours and no other", path)
 	}
 	require.NotContains(t, c.sees(t, "/jobs?prefix=la", "olga", "ops"), "many")
 	still := c.sees(t, "/jobs?refresh=0&prefix=la", "olga", "ops")
 	require.NotContains(t, still, "http-equiv")
+	require.NotContains(t, still, "<script")
+	require.NotContains(t, still, "data-refresh")
 	require.Contains(t, still, `<a href="/jobs?prefix=la">switch on</a>`)
 	require.Contains(t, still, `<input type="hidden" name="refresh" value="0">`)
 	require.Contains(t, c.sees(t, styleName, ""), "prefers-color-scheme", "who is not known is shown that in good order, too")
+}
+
+// Browsers run the script that asks for a page anew as it is written, and no other. Without scripts the page is asked for anew, too.
+func TestOneScript(t *testing.T) {
+	c := newTest(t, false)
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, as(request("/jobs"), "olga", "ops"))
+	before, rest, _ := strings.Cut(w.Body.String(), "<script>")
+	written, after, found := strings.Cut(rest, "</script>")
+	require.True(t, found)
+	require.Equal(t, string(script), written)
+	sum := sha256.Sum256([]byte(written))
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "; script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'; connect-src 'self'; ")
+	require.NotContains(t, before, "http-equiv")
+	require.Contains(t, after, `<noscript><meta http-equiv="refresh" content="10"></noscript>`)
+	require.Contains(t, after, `<body data-refresh="10">`)
+	require.Regexp(t, `As of \d\d:\d\d:\d\d \S+\. <span id="refresh" role="status">Refreshes every 10 s</span>`, after)
 }
 
 // Every link of every page leads to a page, and none of them elsewhere.

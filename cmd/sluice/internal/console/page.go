@@ -1,6 +1,7 @@
 package console
 
 import (
+	"html/template"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,11 +19,13 @@ type page struct {
 	Parts    []part
 
 	User    string
+	Time    string // when it was made
 	Section string // path of the part of the pages that it belongs to
 	Style   string
-	Refresh int    // seconds; 0: never
-	Keep    string // what the links of all pages end in
-	Toggle  string // the same page, that is asked for anew where this is not, and the other way round; "": neither
+	Script  template.JS // only where it is asked for anew
+	Refresh int         // seconds; 0: never
+	Keep    string      // what the links of all pages end in
+	Toggle  string      // the same page, that is asked for anew where this is not, and the other way round; "": neither
 }
 
 // part is a section of a page. What is empty is left out.
