@@ -7,6 +7,11 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
+// idle are the states of hosts that take no work.
+var idle = []sluicev1.HostState{
+	sluicev1.HostState_HOST_STATE_DRAINING, sluicev1.HostState_HOST_STATE_DRAINED, sluicev1.HostState_HOST_STATE_UNREACHABLE,
+}
+
 // fewHosts is how many hosts that take no work the overview names.
 const fewHosts = 20
 
@@ -17,9 +22,7 @@ func overview(v *visit) (*page, error) {
 		return nil, err
 	}
 	size := uint32(fewHosts)
-	away, err := v.hosts.ListHosts(v.ctx, &sluicev1.ListHostsRequest{PageSize: &size, States: []sluicev1.HostState{
-		sluicev1.HostState_HOST_STATE_DRAINING, sluicev1.HostState_HOST_STATE_DRAINED, sluicev1.HostState_HOST_STATE_UNREACHABLE,
-	}})
+	away, err := v.hosts.ListHosts(v.ctx, &sluicev1.ListHostsRequest{PageSize: &size, States: idle})
 	if err != nil {
 		return nil, err
 	}
@@ -33,9 +36,13 @@ func overview(v *visit) (*page, error) {
 	}
 	numbers := propertiesOf(words.StatusProperties(s), nil)
 	for i := range numbers {
-		switch name := numbers[i].Name; name {
-		case "jobs", "tasks", "hosts":
-			numbers[i].Value.To = "/" + name
+		switch n := &numbers[i]; n.Name {
+		case "jobs":
+			n.Value = countsOf(n.Value.Text, "/jobs", jobStates, sluicev1.JobState_value)
+		case "tasks":
+			n.Value = countsOf(n.Value.Text, "/tasks", taskStates, sluicev1.TaskState_value)
+		case "hosts":
+			n.Value = countsOf(n.Value.Text, "/hosts", hostStates, sluicev1.HostState_value)
 		}
 	}
 	p := &page{Title: "Overview", Parts: []part{
@@ -51,7 +58,11 @@ func overview(v *visit) (*page, error) {
 	if hosts := away.GetHosts(); len(hosts) > 0 {
 		take := part{Heading: "Hosts that take no work", Table: hostTable(hosts)}
 		if away.GetNextPageToken() != "" {
-			take.More = &link{Text: "All hosts", To: "/hosts"}
+			var states []string
+			for _, x := range idle {
+				states = append(states, words.HostState(x))
+			}
+			take.More = &link{Text: "All of them", To: filtered("/hosts", "state", states...)}
 		}
 		p.Parts = append(p.Parts, take)
 	}

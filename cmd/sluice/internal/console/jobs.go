@@ -44,16 +44,23 @@ func jobs(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	list := tableOf("Jobs by name", words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, "There is no such job.")
+	for i, j := range res.GetJobs() {
+		tasks := &list.Rows[i][5]
+		*tasks = taskCounts(tasks.Text, j.GetName())
+	}
 	return &page{Title: "Jobs", Parts: []part{
 		{Form: []field{
 			v.field("pool", "Pool"), v.field("state", "State", words.StateNames(jobStates, sluicev1.JobState_value)...),
 			v.field("label", "Label, as key=value"), v.field("owner", "Owner"), v.field("prefix", "Name begins with"),
 		}},
-		{
-			Table: tableOf("Jobs by name", words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, "There is no such job."),
-			More:  next(v.request.URL, res.GetNextPageToken()),
-		},
+		{Table: list, More: next(v.request.URL, res.GetNextPageToken())},
 	}}, nil
+}
+
+// taskCounts has the numbers of a job's tasks lead to those tasks.
+func taskCounts(text, job string) cell {
+	return countsOf(text, to("/jobs", job), taskStates, sluicev1.TaskState_value)
 }
 
 // field is an input with the value that the address has.
@@ -107,10 +114,16 @@ func job(v *visit) (*page, error) {
 			Table:   tableOf("The newest first, and how many fields each changed", words.HistoryTable(history.GetVersions()), nil, ""),
 		}
 	}
+	properties := propertiesOf(words.JobProperties(j), nil)
+	for i := range properties {
+		if p := &properties[i]; p.Name == "tasks" {
+			p.Value = taskCounts(p.Value.Text, j.GetName())
+		}
+	}
 	return &page{
 		Title: "Job " + j.GetName(), Above: []link{{"Jobs", "/jobs"}},
 		Parts: append([]part{
-			{Properties: propertiesOf(words.JobProperties(j), nil)},
+			{Properties: properties},
 			versions,
 			{Heading: "Job file", Text: words.Visible(string(file), "\n\t"), Folded: true},
 		}, tasks...),

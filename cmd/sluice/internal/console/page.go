@@ -71,10 +71,30 @@ type cell struct {
 	Text, To string
 	State    string // shows as one
 	Meter    *meter
+	Counts   []cell // how many there are, and then in each state
 }
 
 // Empty reports whether there is nothing to show.
-func (c cell) Empty() bool { return c.Text == "" && c.Meter == nil }
+func (c cell) Empty() bool { return c.Text == "" && c.Meter == nil && c.Counts == nil }
+
+// countsOf has each number of a text such as "5: 3 pending, 2 failed" lead to those in that state of a list. What is none of the states
+// leads nowhere.
+func countsOf(text, list, prefix string, states map[string]int32) cell {
+	all, each, _ := strings.Cut(text, ": ")
+	counts := []cell{{Text: all, To: list}}
+	for part := range strings.SplitSeq(each, ", ") {
+		_, state, _ := strings.Cut(part, " ")
+		count := cell{Text: part}
+		if states[prefix+strings.ToUpper(state)] != 0 {
+			count.To = filtered(list, "state", state)
+		}
+		counts = append(counts, count)
+	}
+	if each == "" {
+		counts = counts[:1]
+	}
+	return cell{Counts: counts}
+}
 
 // meter shows Value of Max.
 type meter struct{ Value, Max int64 }
@@ -109,7 +129,9 @@ func to(path, name string) string {
 }
 
 // filtered is the address of a list with a filter.
-func filtered(path, key, value string) string { return path + "?" + url.Values{key: {value}}.Encode() }
+func filtered(path, key string, values ...string) string {
+	return path + "?" + url.Values{key: values}.Encode()
+}
 
 // tableOf makes a table of one that commands print.
 func tableOf(caption string, t words.Table, l links, none string) *table {
@@ -238,18 +260,26 @@ func (p *page) links() (all []*string) {
 	for i := range p.Parts {
 		part := &p.Parts[i]
 		for j := range part.Properties {
-			all = append(all, &part.Properties[j].Value.To)
+			all = append(all, part.Properties[j].Value.links()...)
 		}
 		if part.Table != nil {
 			for _, row := range part.Table.Rows {
 				for j := range row {
-					all = append(all, &row[j].To)
+					all = append(all, row[j].links()...)
 				}
 			}
 		}
 		if part.More != nil {
 			all = append(all, &part.More.To)
 		}
+	}
+	return all
+}
+
+func (c *cell) links() []*string {
+	all := []*string{&c.To}
+	for i := range c.Counts {
+		all = append(all, &c.Counts[i].To)
 	}
 	return all
 }
