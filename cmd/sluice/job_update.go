@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,10 +269,10 @@ func newJobEndpointsCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.show(all, func(w io.Writer) { endpointTable(w, all) })
+				return a.show(all, func(w io.Writer) { table(w, words.EndpointTable(all.GetEndpoints())) })
 			}
 			return c.watchEndpoints(cmd.Context(), req, func(all *sluicev1.ListEndpointsResponse) error {
-				return a.showEach(all, func(w io.Writer) { fmt.Fprintln(w); endpointTable(w, all) })
+				return a.showEach(all, func(w io.Writer) { fmt.Fprintln(w); table(w, words.EndpointTable(all.GetEndpoints())) })
 			})
 		}),
 	}
@@ -309,12 +308,4 @@ func (c *client) watchEndpoints(ctx context.Context, req *sluicev1.ListEndpoints
 			shown, all = all, &sluicev1.ListEndpointsResponse{}
 		}
 	})
-}
-
-func endpointTable(w io.Writer, res *sluicev1.ListEndpointsResponse) {
-	var rows [][]string
-	for _, e := range res.GetEndpoints() {
-		rows = append(rows, []string{strconv.FormatUint(uint64(e.GetInstance()), 10), e.GetName(), net.JoinHostPort(e.GetAddress(), strconv.FormatUint(uint64(e.GetPort()), 10)), e.GetProtocol()})
-	}
-	columns(w, "INSTANCE ENDPOINT ADDRESS PROTOCOL", rows)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +33,7 @@ func newVolumeListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { volumeTable(w, all.GetVolumes()); a.cut(more, limit) })
+			return a.show(all, func(w io.Writer) { table(w, words.VolumeTable(all.GetVolumes())); a.cut(more, limit) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "only of this host, as SHARD/NAME")
@@ -54,7 +53,7 @@ func newVolumeGetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(res, func(w io.Writer) { volumeTable(w, []*sluicev1.Volume{res.GetVolume()}) })
+			return a.show(res, func(w io.Writer) { table(w, words.VolumeTable([]*sluicev1.Volume{res.GetVolume()})) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "its host, as SHARD/NAME, where several have one of this name")
@@ -78,16 +77,4 @@ func newVolumeDeleteCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "its host, as SHARD/NAME, where several have one of this name")
 	return cmd
-}
-
-func volumeTable(w io.Writer, volumes []*sluicev1.Volume) {
-	var rows [][]string
-	for _, v := range volumes {
-		user := ""
-		if v.GetUsedByJob() != "" {
-			user = v.GetUsedByJob() + "/" + strconv.Itoa(int(v.GetUsedByInstance()))
-		}
-		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), words.Bytes(v.GetSpec().GetBytes()), user})
-	}
-	columns(w, "NAME HOST SIZE USER", rows)
 }

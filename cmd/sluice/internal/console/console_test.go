@@ -254,6 +254,25 @@ func TestOneScript(t *testing.T) {
 	require.Regexp(t, `As of \d\d:\d\d:\d\d \S+\. <span id="refresh" role="status">Refreshes every 10 s</span>`, after)
 }
 
+// The page of a service says where it is reached, as soon as an instance is ready.
+func TestEndpoints(t *testing.T) {
+	c := newTest(t, true)
+	at := hostOf("s/a", 4)
+	at.Machine.Ports = []cluster.PortRange{{First: 7000, Last: 7009}}
+	at.Machine.Address, at.Machine.Capabilities = "2001:db8::5", cluster.CanPorts
+	c.emit(t, at)
+	web := sleeper("web", 2, 1)
+	web.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	web.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1}
+	web.Discovery = &sluicev1.DiscoveryPolicy{Endpoints: []*sluicev1.DiscoveryEndpoint{{Name: "http", Port: &sluicev1.PortRef{Kind: &sluicev1.PortRef_DynamicIndex{}}}}}
+	c.api(t, "").submit(t, web)
+	require.Contains(t, c.sees(t, "/jobs/web", ""), "No instance is ready")
+	require.Eventually(t, func() bool { return strings.Contains(c.sees(t, "/jobs/web?state=placed", ""), "/tasks/web/1") }, 10*time.Second, 10*time.Millisecond)
+	second := cluster.MakeTaskKey(1, 1)
+	c.emit(t, &cluster.TaskStatus{Task: second, Run: 1, State: cluster.TaskLaunching}, &cluster.TaskStatus{Task: second, Run: 1, State: cluster.TaskRunning})
+	require.Regexp(t, `<h2>Endpoints</h2>[\s\S]*<a href="/tasks/web/1">1</a></th><td data-name="Endpoint">http</td><td data-name="Address">\[2001:db8::5\]:70`, c.sees(t, "/jobs/web", ""))
+}
+
 // Every link of every page leads to a page, and none of them elsewhere.
 func TestEveryLinkLeadsToAPage(t *testing.T) {
 	c := filled(t, false)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -19,6 +20,9 @@ const (
 
 // versionsShown is how many versions the page of a job lists.
 const versionsShown = 10
+
+// endpointsShown is how many endpoints it lists.
+const endpointsShown = 100
 
 // jobs lists jobs that a filter lets through.
 func jobs(v *visit) (*page, error) {
@@ -114,6 +118,10 @@ func job(v *visit) (*page, error) {
 			Table:   tableOf("The newest first, and how many fields each changed", words.HistoryTable(history.GetVersions()), nil, ""),
 		}
 	}
+	places, err := endpoints(v, j)
+	if err != nil {
+		return nil, err
+	}
 	properties := propertiesOf(words.JobProperties(j), nil)
 	for i := range properties {
 		if p := &properties[i]; p.Name == "tasks" {
@@ -124,10 +132,32 @@ func job(v *visit) (*page, error) {
 		Title: "Job " + j.GetName(), Above: []link{{"Jobs", "/jobs"}},
 		Parts: append([]part{
 			{Properties: properties},
+			places,
 			versions,
 			{Heading: "Job file", Text: words.Visible(string(file), "\n\t"), Folded: true},
 		}, tasks...),
 	}, nil
+}
+
+// endpoints shows where a job that says so is reached.
+func endpoints(v *visit, j *sluicev1.Job) (part, error) {
+	if len(j.GetSpec().GetDiscovery().GetEndpoints()) == 0 {
+		return part{}, nil
+	}
+	size := uint32(endpointsShown)
+	res, err := v.places.ListEndpoints(v.ctx, &sluicev1.ListEndpointsRequest{Job: j.GetName(), PageSize: &size})
+	if err != nil {
+		return part{}, err
+	}
+	caption := "Where its ready instances are reached"
+	if res.GetNextPageToken() != "" {
+		caption += fmt.Sprintf(": the first %d; all by sluice job endpoints %s", endpointsShown, j.GetName())
+	}
+	list := tableOf(caption, words.EndpointTable(res.GetEndpoints()), nil, "No instance is ready: nobody is sent to this job.")
+	for i, e := range res.GetEndpoints() {
+		list.Rows[i][0].To = to("/tasks", fmt.Sprintf("%s/%d", j.GetName(), e.GetInstance()))
+	}
+	return part{Heading: "Endpoints", Table: list}, nil
 }
 
 // taskList lists tasks that a request lets through. States in the address take the place of those that it has, which otherwise names.

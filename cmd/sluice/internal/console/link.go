@@ -124,6 +124,7 @@ type visit struct {
 	pools   sluicev1.PoolServiceClient
 	hosts   sluicev1.HostServiceClient
 	cluster sluicev1.ClusterServiceClient
+	places  sluicev1.DiscoveryServiceClient
 }
 
 // visit finds out who made a request. The caller closes it. Every page begins so: nobody is told which pages there are who does not
@@ -150,6 +151,7 @@ func (c *Console) visit(ctx context.Context, r *http.Request) (*visit, error) {
 		pools:   sluicev1.NewPoolServiceClient(conn),
 		hosts:   sluicev1.NewHostServiceClient(conn),
 		cluster: sluicev1.NewClusterServiceClient(conn),
+		places:  sluicev1.NewDiscoveryServiceClient(conn),
 	}, nil
 }
 

@@ -38,6 +38,19 @@ func HostTable(hosts []*sluicev1.Host) Table {
 	return Table{heading, rows}
 }
 
+// VolumeTable lists persistent volumes, with the tasks that use them.
+func VolumeTable(volumes []*sluicev1.Volume) Table {
+	var rows [][]string
+	for _, v := range volumes {
+		user := ""
+		if v.GetUsedByJob() != "" {
+			user = v.GetUsedByJob() + "/" + strconv.Itoa(int(v.GetUsedByInstance()))
+		}
+		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), Bytes(v.GetSpec().GetBytes()), user})
+	}
+	return Table{"NAME HOST SIZE USER", rows}
+}
+
 // HostProperties shows a host, without its notes.
 func HostProperties(h *sluicev1.Host) []Property {
 	var attributes []string

@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,18 @@ func JobProperties(j *sluicev1.Job) []Property {
 		{"ended", Time(j.GetEndTime())},
 		{"ran for", Span(j.GetStartTime(), j.GetEndTime())},
 	}
+}
+
+// EndpointTable lists where instances of a job are reached.
+func EndpointTable(endpoints []*sluicev1.Endpoint) Table {
+	var rows [][]string
+	for _, e := range endpoints {
+		rows = append(rows, []string{
+			strconv.FormatUint(uint64(e.GetInstance()), 10), e.GetName(), net.JoinHostPort(e.GetAddress(), strconv.FormatUint(uint64(e.GetPort()), 10)),
+			e.GetProtocol(),
+		})
+	}
+	return Table{"INSTANCE ENDPOINT ADDRESS PROTOCOL", rows}
 }
 
 // Counts says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded"; of services
