@@ -70,6 +70,7 @@ func New(api *grpc.Server) *Console {
 		"/pools/{path...}":        pool,
 		"/hosts":                  hosts,
 		"/hosts/{name...}":        host,
+		"/volumes":                volumes,
 		"/": func(*visit) (*page, error) {
 			return nil, status.Error(codes.NotFound, "there is no such page")
 		},
@@ -140,8 +141,11 @@ func (v *visit) show(f pageFunc) (*page, error) {
 // section is the part of the pages that a path is in.
 func section(path string) string {
 	part, below, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if part == "tasks" && below != "" {
+	switch {
+	case part == "tasks" && below != "":
 		part = "jobs"
+	case part == "volumes":
+		part = "hosts"
 	}
 	return "/" + part
 }

@@ -172,7 +172,9 @@ func hostOf(name string, cores int64) *cluster.HostReported {
 func filled(t *testing.T, anybody bool) *consoleTest {
 	t.Helper()
 	c := newTest(t, anybody)
-	c.emit(t, hostOf("s/a", 4), hostOf("s/<script>b?c#d%2F", 4))
+	keeper := hostOf("s/a", 4)
+	keeper.Machine.Volumes = []cluster.HeldVolume{{Name: "data-0", Bytes: 1 << 30}}
+	c.emit(t, keeper, hostOf("s/<script>b?c#d%2F", 4))
 	v := c.api(t, "olga", "ops")
 	v.createPool(t, &sluicev1.PoolSpec{Path: "root/batch", Description: "<script>pool</script>"})
 	spec := sleeper("many", 130, 1)
@@ -218,6 +220,10 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/hosts":            {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "/4Gi"},
 		"/hosts?state=up":   {"&lt;script&gt;b?c#d%2F"},
 		"/hosts/s/a":        {"Host s/a", `<span class="state drain`, "no &lt;script&gt; limits", "Capacity"},
+
+		"/hosts/s/a?state=failed": {"Volumes", `<th scope="row">data-0</th><td data-name="Host"><a href="/hosts/s/a">s/a</a></td><td data-name="Size">1Gi</td>`},
+		"/volumes":                {`<th scope="row">data-0</th>`, `aria-current="true">Hosts</a>`},
+		"/volumes?host=s%2F%3Cscript%3Eb%3Fc%23d%252F": {"No host keeps a persistent volume."},
 
 		"/hosts/s/%3Cscript%3Eb%3Fc%23d%252F": {"Host s/&lt;script&gt;b?c#d%2F", "many/"},
 	} {
@@ -300,7 +306,7 @@ func TestEveryLinkLeadsToAPage(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/jobs/many", "/tasks/many/129", "/tasks/large/0", "/pools/root/batch", "/hosts/s/a"} {
+	for _, path := range []string{"/jobs/many", "/tasks/many/129", "/tasks/large/0", "/pools/root/batch", "/hosts/s/a", "/volumes"} {
 		require.True(t, seen[path], path)
 	}
 }
@@ -352,6 +358,7 @@ func TestErrorsArePages(t *testing.T) {
 		"/tasks/many/4294967296": {http.StatusNotFound, "is not the number of an instance"},
 		"/pools/root/absent":     {http.StatusNotFound, "absent"},
 		"/hosts/s/absent":        {http.StatusNotFound, "absent"},
+		"/volumes?host=s/absent": {http.StatusNotFound, "absent"},
 		"/jobs?state=gone":       {http.StatusBadRequest, "state: &#34;gone&#34; is none of failed"},
 		"/jobs?label=x":          {http.StatusBadRequest, "is not key=value"},
 		"/jobs?page=" + long:     {http.StatusBadRequest, "page_token: "},

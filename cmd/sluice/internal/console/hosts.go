@@ -31,6 +31,7 @@ func hosts(v *visit) (*page, error) {
 			v.field("shard", "Shard"), v.field("rack", "Rack"), v.field("zone", "Zone"),
 		}},
 		{Table: hostTable(res.GetHosts()), More: next(v.request.URL, res.GetNextPageToken())},
+		{More: &link{"Volumes of all hosts", "/volumes"}},
 	}}, nil
 }
 
@@ -53,10 +54,44 @@ func host(v *visit) (*page, error) {
 		return nil, err
 	}
 	h := res.GetHost()
+	kept, token, err := volumeList(v, name, "")
+	if err != nil {
+		return nil, err
+	}
 	parts := []part{{Properties: propertiesOf(words.HostProperties(h), nil)}}
 	if notes := h.GetNotes(); len(notes) > 0 {
 		parts = append(parts, part{Heading: "Notes of the host manager", Text: words.Visible(strings.Join(notes, "\n"), "\n")})
 	}
 	parts = append(parts, part{Heading: "Capacity", Table: capacity(h.GetCapacity().GetTotal(), h.GetAllocated(), h.GetUsed())})
+	if len(kept.Rows) > 0 {
+		more := &link{"Volumes of all hosts", "/volumes"}
+		if token != "" {
+			more = &link{"All volumes of this host", filtered("/volumes", "host", name)}
+		}
+		parts = append(parts, part{Heading: "Volumes", Table: kept, More: more})
+	}
 	return &page{Title: "Host " + name, Above: []link{{"Hosts", "/hosts"}}, Parts: append(parts, tasks...)}, nil
+}
+
+// volumes lists persistent volumes of all hosts, or of one.
+func volumes(v *visit) (*page, error) {
+	list, token, err := volumeList(v, v.request.URL.Query().Get("host"), v.request.URL.Query().Get("page"))
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Volumes", Above: []link{{"Hosts", "/hosts"}}, Parts: []part{
+		{Form: []field{v.field("host", "Host, as SHARD/NAME")}},
+		{Table: list, More: next(v.request.URL, token)},
+	}}, nil
+}
+
+// volumeList lists what hosts keep, with the token of the next page.
+func volumeList(v *visit, host, token string) (*table, string, error) {
+	res, err := v.volumes.ListVolumes(v.ctx, &sluicev1.ListVolumesRequest{Host: host, PageToken: token})
+	if err != nil {
+		return nil, "", err
+	}
+	list := tableOf("Persistent volumes by host, and which task uses each or comes back to it", words.VolumeTable(res.GetVolumes()), links{"USER": "/tasks"},
+		"No host keeps a persistent volume.")
+	return list, res.GetNextPageToken(), nil
 }

@@ -125,6 +125,7 @@ type visit struct {
 	hosts   sluicev1.HostServiceClient
 	cluster sluicev1.ClusterServiceClient
 	places  sluicev1.DiscoveryServiceClient
+	volumes sluicev1.VolumeServiceClient
 }
 
 // visit finds out who made a request. The caller closes it. Every page begins so: nobody is told which pages there are who does not
@@ -152,6 +153,7 @@ func (c *Console) visit(ctx context.Context, r *http.Request) (*visit, error) {
 		hosts:   sluicev1.NewHostServiceClient(conn),
 		cluster: sluicev1.NewClusterServiceClient(conn),
 		places:  sluicev1.NewDiscoveryServiceClient(conn),
+		volumes: sluicev1.NewVolumeServiceClient(conn),
 	}, nil
 }
 
