@@ -208,7 +208,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		},
 		"/tasks":            {`<a href="/tasks/many/0">many/0</a>`, "Next page", `aria-current="true">Tasks</a>`},
 		"/jobs?prefix=la":   {"large", `<input name="prefix" value="la">`},
-		"/jobs?state=":      {"large", "many"},
+		"/jobs?state=":      {"large", "many", "Jobs by name", `<option value="">name</option><option>newest</option>`},
 		"/jobs?label=a=b":   {"There is no such job."},
 		"/jobs?pool=root":   {"large", "many"},
 		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `\u202e; rm x`, `<a href="/tasks/many/99">many/99</a>`, "Next page"},
@@ -234,6 +234,10 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		require.Equal(t, 1, strings.Count(body, "<script"), "%s has ours and no other", path)
 	}
 	require.NotContains(t, c.sees(t, "/jobs?prefix=la", "olga", "ops"), "many")
+	newest := c.sees(t, "/jobs?order=newest", "olga", "ops")
+	require.Regexp(t, `<option selected>newest</option>[\s\S]*Jobs, the newest first[\s\S]*/jobs/large[\s\S]*/jobs/many`, newest)
+	c.api(t, "olga", "ops").submit(t, &sluicev1.JobSpec{Name: "first", Priority: 3, Pool: "root/default", Task: sleeper("", 1, 1).Task})
+	require.Regexp(t, `the highest priority first[\s\S]*/jobs/first[\s\S]*/jobs/many`, c.sees(t, "/jobs?order=priority", "olga", "ops"))
 	still := c.sees(t, "/jobs?refresh=0&prefix=la", "olga", "ops")
 	require.NotContains(t, still, "http-equiv")
 	require.NotContains(t, still, "<script")
@@ -360,6 +364,7 @@ func TestErrorsArePages(t *testing.T) {
 		"/hosts/s/absent":        {http.StatusNotFound, "absent"},
 		"/volumes?host=s/absent": {http.StatusNotFound, "absent"},
 		"/jobs?state=gone":       {http.StatusBadRequest, "state: &#34;gone&#34; is none of failed"},
+		"/jobs?order=size":       {http.StatusBadRequest, "order: &#34;size&#34; is none of newest, priority"},
 		"/jobs?label=x":          {http.StatusBadRequest, "is not key=value"},
 		"/jobs?page=" + long:     {http.StatusBadRequest, "page_token: "},
 		"/jobs?pool=root/absent": {http.StatusNotFound, "there is no such pool"},

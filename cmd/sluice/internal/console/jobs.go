@@ -24,6 +24,15 @@ const versionsShown = 10
 // endpointsShown is how many endpoints it lists.
 const endpointsShown = 100
 
+// orders are those that jobs are listed in where the address says so, with what is said above them.
+var orders = map[string]struct {
+	by      sluicev1.JobOrder
+	caption string
+}{
+	"newest":   {sluicev1.JobOrder_JOB_ORDER_CREATE_TIME, "Jobs, the newest first"},
+	"priority": {sluicev1.JobOrder_JOB_ORDER_PRIORITY, "Jobs, those of the highest priority first"},
+}
+
 // jobs lists jobs that a filter lets through.
 func jobs(v *visit) (*page, error) {
 	q := v.request.URL.Query()
@@ -33,6 +42,14 @@ func jobs(v *visit) (*page, error) {
 	var err error
 	if req.Filter.States, err = states[sluicev1.JobState](v, jobStates, sluicev1.JobState_value); err != nil {
 		return nil, err
+	}
+	caption := "Jobs by name"
+	if name := q.Get("order"); name != "" {
+		order, ok := orders[name]
+		if !ok {
+			return nil, status.Errorf(codes.InvalidArgument, "order: %q is none of newest, priority", name)
+		}
+		req.Order, req.Descending, caption = order.by, true, order.caption
 	}
 	for _, l := range given(q["label"]) {
 		key, value, ok := strings.Cut(l, "=")
@@ -48,15 +65,17 @@ func jobs(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := tableOf("Jobs by name", words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, "There is no such job.")
+	list := tableOf(caption, words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, "There is no such job.")
 	for i, j := range res.GetJobs() {
 		tasks := &list.Rows[i][5]
 		*tasks = taskCounts(tasks.Text, j.GetName())
 	}
+	order := v.field("order", "Order", "newest", "priority")
+	order.Otherwise = "name"
 	return &page{Title: "Jobs", Parts: []part{
 		{Form: []field{
 			v.field("pool", "Pool"), v.field("state", "State", words.StateNames(jobStates, sluicev1.JobState_value)...),
-			v.field("label", "Label, as key=value"), v.field("owner", "Owner"), v.field("prefix", "Name begins with"),
+			v.field("label", "Label, as key=value"), v.field("owner", "Owner"), v.field("prefix", "Name begins with"), order,
 		}},
 		{Table: list, More: next(v.request.URL, res.GetNextPageToken())},
 	}}, nil
