@@ -30,7 +30,7 @@ func overview(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	shards := tableOf("Who starts tasks on hosts", words.ShardTable(s.GetShards()), nil, "No host manager has been here.")
+	shards := tableOf("Who starts tasks on hosts", words.ShardTable(s.GetShards()), nil, "No host manager has been here: "+bringHosts)
 	for i, x := range s.GetShards() {
 		shards.Rows[i][0].To = filtered("/hosts", "shard", x.GetName())
 	}
@@ -56,7 +56,7 @@ func overview(v *visit) (*page, error) {
 		})
 	}
 	if hosts := away.GetHosts(); len(hosts) > 0 {
-		take := part{Heading: "Hosts that take no work", Table: hostTable(hosts)}
+		take := part{Heading: "Hosts that take no work", Table: hostTable(hosts, "")}
 		if away.GetNextPageToken() != "" {
 			var states []string
 			for _, x := range idle {

@@ -209,7 +209,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/tasks":            {`<a href="/tasks/many/0">many/0</a>`, "Next page", `aria-current="true">Tasks</a>`},
 		"/jobs?prefix=la":   {"large", `<input name="prefix" value="la">`},
 		"/jobs?state=":      {"large", "many", "Jobs by name", `<option value="">name</option><option>newest</option>`},
-		"/jobs?label=a=b":   {"There is no such job."},
+		"/jobs?label=a=b":   {"There is no such job: filter by less"},
 		"/jobs?pool=root":   {"large", "many"},
 		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `\u202e; rm x`, `<a href="/tasks/many/99">many/99</a>`, "Next page"},
 		"/jobs/large":       {`<dt>tasks</dt><dd><a href="/jobs/large">1</a>: <a href="/jobs/large?state=pending">1 pending</a></dd>`, `<th scope="row">2</th>`, `<td class="number" data-name="Changes">1</td><td data-name="Description">&lt;script&gt;change`, "no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
@@ -223,7 +223,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 
 		"/hosts/s/a?state=failed": {"Volumes", `<th scope="row">data-0</th><td data-name="Host"><a href="/hosts/s/a">s/a</a></td><td data-name="Size">1Gi</td>`},
 		"/volumes":                {`<th scope="row">data-0</th>`, `aria-current="true">Hosts</a>`},
-		"/volumes?host=s%2F%3Cscript%3Eb%3Fc%23d%252F": {"No host keeps a persistent volume."},
+		"/volumes?host=s%2F%3Cscript%3Eb%3Fc%23d%252F": {"No host keeps a persistent volume"},
 
 		"/hosts/s/%3Cscript%3Eb%3Fc%23d%252F": {"Host s/&lt;script&gt;b?c#d%2F", "many/"},
 	} {
@@ -313,6 +313,21 @@ func TestEveryLinkLeadsToAPage(t *testing.T) {
 	for _, path := range []string{"/jobs/many", "/tasks/many/129", "/tasks/large/0", "/pools/root/batch", "/hosts/s/a", "/volumes"} {
 		require.True(t, seen[path], path)
 	}
+}
+
+// Where there is nothing, pages say what would bring something.
+func TestEmptyPagesSayWhatToDo(t *testing.T) {
+	c := newTest(t, false)
+	for path, want := range map[string]string{
+		"/": "`sluice hostmgr local`", "/jobs?order=newest&state=": "`sluice job submit FILE`", "/tasks?refresh=0": "`sluice job submit FILE`",
+		"/hosts": "`sluice hostmgr local`", "/hosts?rack=r": "There is no such host: filter by less", "/tasks?state=failed": "There is no such task: filter by less",
+	} {
+		require.Contains(t, c.sees(t, path, "olga", "ops"), `<p class="none">`, path)
+		require.Contains(t, c.sees(t, path, "olga", "ops"), want, path)
+	}
+	c.emit(t, hostOf("s/a", 4))
+	require.Contains(t, c.sees(t, "/hosts/s/a", "olga", "ops"), "No task that you may see is here.")
+	require.Contains(t, c.sees(t, "/pools", "whoever"), "`sluice role grant`")
 }
 
 // What the API keeps from somebody, pages keep from him, as if it were not there.

@@ -7,6 +7,9 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
+// bringHosts says where hosts come from.
+const bringHosts = "`sluice hostmgr local` brings the machine that it runs on, `sluice hostmgr mesos` the agents of a Mesos cluster."
+
 // bound are the states of tasks that have room on their hosts.
 var bound = []sluicev1.TaskState{
 	sluicev1.TaskState_TASK_STATE_PLACED, sluicev1.TaskState_TASK_STATE_LAUNCHING, sluicev1.TaskState_TASK_STATE_STARTING,
@@ -30,13 +33,13 @@ func hosts(v *visit) (*page, error) {
 			v.field("state", "State", words.StateNames(hostStates, sluicev1.HostState_value)...),
 			v.field("shard", "Shard"), v.field("rack", "Rack"), v.field("zone", "Zone"),
 		}},
-		{Table: hostTable(res.GetHosts()), More: next(v.request.URL, res.GetNextPageToken())},
+		{Table: hostTable(res.GetHosts(), v.none("host", "There are no hosts: "+bringHosts)), More: next(v.request.URL, res.GetNextPageToken())},
 		{More: &link{"Volumes of all hosts", "/volumes"}},
 	}}, nil
 }
 
-func hostTable(all []*sluicev1.Host) *table {
-	return tableOf("Hosts by name", words.HostTable(all), links{"NAME": "/hosts"}, "There is no such host.")
+func hostTable(all []*sluicev1.Host, none string) *table {
+	return tableOf("Hosts by name", words.HostTable(all), links{"NAME": "/hosts"}, none)
 }
 
 // host shows a host and the tasks on it that the caller may see.
@@ -49,7 +52,7 @@ func host(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name, States: bound, Explain: true}, "here now")
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name, States: bound, Explain: true}, "here now", "No task that you may see is here.")
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +95,6 @@ func volumeList(v *visit, host, token string) (*table, string, error) {
 		return nil, "", err
 	}
 	list := tableOf("Persistent volumes by host, and which task uses each or comes back to it", words.VolumeTable(res.GetVolumes()), links{"USER": "/tasks"},
-		"No host keeps a persistent volume.")
+		"No host keeps a persistent volume: tasks on Mesos that ask for one by name have it made.")
 	return list, res.GetNextPageToken(), nil
 }

@@ -21,6 +21,9 @@ const (
 // versionsShown is how many versions the page of a job lists.
 const versionsShown = 10
 
+// noJobs is said where there are none, or none that whoever asks may see.
+const noJobs = "There are no jobs that you may see: `sluice job submit FILE` submits some."
+
 // endpointsShown is how many endpoints it lists.
 const endpointsShown = 100
 
@@ -65,7 +68,7 @@ func jobs(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := tableOf(caption, words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, "There is no such job.")
+	list := tableOf(caption, words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, v.none("job", noJobs))
 	for i, j := range res.GetJobs() {
 		tasks := &list.Rows[i][5]
 		*tasks = taskCounts(tasks.Text, j.GetName())
@@ -117,7 +120,7 @@ func job(v *visit) (*page, error) {
 		return nil, err
 	}
 	j := res.GetJob()
-	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName(), Explain: true}, "any")
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName(), Explain: true}, "any", "It has no tasks.")
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +182,9 @@ func endpoints(v *visit, j *sluicev1.Job) (part, error) {
 	return part{Heading: "Endpoints", Table: list}, nil
 }
 
-// taskList lists tasks that a request lets through. States in the address take the place of those that it has, which otherwise names.
-func taskList(v *visit, req *sluicev1.ListTasksRequest, otherwise string) ([]part, error) {
+// taskList lists tasks that a request lets through. States in the address take the place of those that it has, which otherwise names; none
+// is said where there are none of these.
+func taskList(v *visit, req *sluicev1.ListTasksRequest, otherwise, none string) ([]part, error) {
 	req.PageToken = v.request.URL.Query().Get("page")
 	chosen, err := states[sluicev1.TaskState](v, taskStates, sluicev1.TaskState_value)
 	if err != nil {
@@ -198,7 +202,7 @@ func taskList(v *visit, req *sluicev1.ListTasksRequest, otherwise string) ([]par
 	return []part{
 		{Heading: "Tasks", Form: []field{state}},
 		{
-			Table: tableOf("Tasks by job and instance", words.TaskTable(res.GetTasks()), nil, "There is no such task."),
+			Table: tableOf("Tasks by job and instance", words.TaskTable(res.GetTasks()), nil, v.none("task", none)),
 			More:  next(v.request.URL, res.GetNextPageToken()),
 		},
 	}, nil

@@ -284,6 +284,16 @@ func (c *cell) links() []*string {
 	return all
 }
 
+// none says that a list is empty: what there could be, or, where the address has a filter, how to see what there is.
+func (v *visit) none(what, otherwise string) string {
+	for key, values := range v.request.URL.Query() {
+		if key != "refresh" && key != "order" && len(given(values)) > 0 {
+			return "There is no such " + what + ": filter by less to see others."
+		}
+	}
+	return otherwise
+}
+
 // next is the address of the page of a list after this one, nil where this is the last.
 func next(u *url.URL, token string) *link {
 	if token == "" {

@@ -31,7 +31,7 @@ func poolTree(v *visit, below string) (*page, error) {
 
 // poolParts lists pools, and what each has of each dimension.
 func poolParts(all []*sluicev1.Pool) []part {
-	list := tableOf("Pools by path", words.PoolTable(all), links{"PATH": "/pools"}, "There is no pool that you may see.")
+	list := tableOf("Pools by path", words.PoolTable(all), links{"PATH": "/pools"}, "There is no pool that you may see: `sluice role grant` lets people see some.")
 	amounts := words.Table{Heading: "PATH " + words.PoolAmounts(nil).Heading}
 	for i, p := range all {
 		list.Rows[i][2].To = filtered("/jobs", "pool", p.GetSpec().GetPath())

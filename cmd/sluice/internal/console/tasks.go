@@ -27,7 +27,7 @@ const (
 
 // tasks lists tasks of all jobs.
 func tasks(v *visit) (*page, error) {
-	list, err := taskList(v, &sluicev1.ListTasksRequest{Explain: true}, "any")
+	list, err := taskList(v, &sluicev1.ListTasksRequest{Explain: true}, "any", noJobs)
 	if err != nil {
 		return nil, err
 	}
