@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -128,7 +129,7 @@ func job(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	var versions part
+	var versions, changes part
 	if j.GetVersion() > 1 {
 		size := uint32(versionsShown)
 		history, err := v.jobs.ListJobVersions(v.ctx, &sluicev1.ListJobVersionsRequest{Name: j.GetName(), PageSize: &size})
@@ -139,6 +140,7 @@ func job(v *visit) (*page, error) {
 			Heading: "Versions",
 			Table:   tableOf("The newest first, and how many fields each changed", words.HistoryTable(history.GetVersions()), nil, ""),
 		}
+		changes = changesOf(history.GetVersions())
 	}
 	places, err := endpoints(v, j)
 	if err != nil {
@@ -156,9 +158,24 @@ func job(v *visit) (*page, error) {
 			{Properties: properties},
 			places,
 			versions,
+			changes,
 			{Heading: "Job file", Text: words.Visible(string(file), "\n\t"), Folded: true},
 		}, tasks...),
 	}, nil
+}
+
+// changesOf shows in what the newest version of a job differs from the one before, where that is still known.
+func changesOf(versions []*sluicev1.JobVersion) part {
+	if len(versions) < 2 {
+		return part{}
+	}
+	number := strconv.FormatUint(versions[0].GetVersion(), 10)
+	var rows [][]string
+	for _, x := range words.SpecDiff(versions[1].GetSpec(), versions[0].GetSpec()) {
+		rows = append(rows, []string{x.Field, x.From, x.To})
+	}
+	return part{Heading: "Changes of version " + number, Folded: true, Table: tableOf(
+		"Fields that differ from the version before, in the units of the API", words.Table{Heading: "FIELD FROM TO", Rows: rows}, nil, "No field differs.")}
 }
 
 // endpoints shows where a job that says so is reached.
