@@ -235,6 +235,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		require.Equal(t, 1, strings.Count(body, "<script"), "%s has ours and no other", path)
 	}
 	require.NotContains(t, c.sees(t, "/jobs?prefix=la", "olga", "ops"), "many")
+	require.Regexp(t, `Explanation</h2>[\s\S]*Output</h2>[\s\S]*Events</h2>`, c.sees(t, "/tasks/large/0", "olga", "ops"))
 	newest := c.sees(t, "/jobs?order=newest", "olga", "ops")
 	require.Regexp(t, `<option selected>newest</option>[\s\S]*Jobs, the newest first[\s\S]*/jobs/large[\s\S]*/jobs/many`, newest)
 	c.api(t, "olga", "ops").submit(t, &sluicev1.JobSpec{Name: "first", Priority: 3, Pool: "root/default", Task: sleeper("", 1, 1).Task})

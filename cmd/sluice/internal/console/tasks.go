@@ -62,15 +62,14 @@ func task(v *visit) (*page, error) {
 	words.Explanation(&explanation, why)
 	return &page{
 		Title: "Task " + words.Task(got.GetTask()), Above: []link{{"Jobs", "/jobs"}, {name, to("/jobs", name)}},
-		Parts: append([]part{
+		Parts: append(append([]part{
 			{Properties: propertiesOf(words.TaskProperties(got.GetTask()), nil)},
 			{Heading: "Explanation", Text: words.Visible(explanation.String(), "\n\t")},
-			{
-				Heading: "Events",
-				Table:   tableOf("What happened, oldest first", words.EventTable(events.GetEvents()), nil, "Nothing that is still known happened to it."),
-				More:    next(v.request.URL, events.GetNextPageToken()),
-			},
-		}, output(v, name, instance)...),
+		}, output(v, name, instance)...), part{
+			Heading: "Events",
+			Table:   tableOf("What happened, oldest first", words.EventTable(events.GetEvents()), nil, "Nothing that is still known happened to it."),
+			More:    next(v.request.URL, events.GetNextPageToken()),
+		}),
 	}, nil
 }
 
