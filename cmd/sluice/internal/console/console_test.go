@@ -332,6 +332,36 @@ func TestEmptyPagesSayWhatToDo(t *testing.T) {
 	require.Contains(t, c.sees(t, "/pools", "whoever"), "`sluice role grant`")
 }
 
+// All hosts of a large cluster are listed, page after page, and each is found by its name.
+func TestTenThousandHosts(t *testing.T) {
+	const all = 10_000
+	c := newTest(t, true)
+	events := make([]cluster.Event, all)
+	for i := range events {
+		h := hostOf(fmt.Sprintf("s/h%04d", i), 64)
+		h.Machine.Rack = fmt.Sprintf("r%d", i/40)
+		events[i] = h
+	}
+	c.emit(t, events...)
+	require.Contains(t, c.sees(t, "/", ""), `<a href="/hosts">10000</a>: <a href="/hosts?state=up">10000 up</a>`)
+	listed := 0
+	more := regexp.MustCompile(`<a href="([^"]*)">Next page</a>`)
+	for path := "/hosts"; path != ""; {
+		body := c.sees(t, path, "")
+		require.Less(t, len(body), 64<<10)
+		listed += strings.Count(body, `<th scope="row"><a href="/hosts/s/h`)
+		if next := more.FindStringSubmatch(body); next != nil {
+			path = html.UnescapeString(next[1])
+		} else {
+			path = ""
+		}
+	}
+	require.Equal(t, all, listed)
+	for path, want := range map[string]int{"/hosts?rack=r249": 40, "/hosts?name=s/h9876&rack=": 1, "/hosts?name=s/h": 0} {
+		require.Equal(t, want, strings.Count(c.sees(t, path, ""), `<th scope="row"><a href="/hosts/s/h`), path)
+	}
+}
+
 // What the API keeps from somebody, pages keep from him, as if it were not there.
 func TestPagesShowNothingOfOthers(t *testing.T) {
 	c := newTest(t, false)

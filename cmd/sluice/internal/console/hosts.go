@@ -3,6 +3,9 @@ package console
 import (
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -24,18 +27,36 @@ func hosts(v *visit) (*page, error) {
 	if req.States, err = states[sluicev1.HostState](v, hostStates, sluicev1.HostState_value); err != nil {
 		return nil, err
 	}
-	res, err := v.hosts.ListHosts(v.ctx, req)
+	var res *sluicev1.ListHostsResponse
+	if name := q.Get("name"); name != "" {
+		res, err = oneHost(v, name)
+	} else {
+		res, err = v.hosts.ListHosts(v.ctx, req)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &page{Title: "Hosts", Parts: []part{
 		{Form: []field{
+			v.field("name", "Name, as SHARD/NAME"),
 			v.field("state", "State", words.StateNames(hostStates, sluicev1.HostState_value)...),
 			v.field("shard", "Shard"), v.field("rack", "Rack"), v.field("zone", "Zone"),
 		}},
 		{Table: hostTable(res.GetHosts(), v.none("host", "There are no hosts: "+bringHosts)), More: next(v.request.URL, res.GetNextPageToken())},
 		{More: &link{"Volumes of all hosts", "/volumes"}},
 	}}, nil
+}
+
+// oneHost is the list of the host of a name, whatever else it is filtered by.
+func oneHost(v *visit, name string) (*sluicev1.ListHostsResponse, error) {
+	res, err := v.hosts.GetHost(v.ctx, &sluicev1.GetHostRequest{Name: name})
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return &sluicev1.ListHostsResponse{}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &sluicev1.ListHostsResponse{Hosts: []*sluicev1.Host{res.GetHost()}}, nil
 }
 
 func hostTable(all []*sluicev1.Host, none string) *table {
