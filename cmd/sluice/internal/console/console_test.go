@@ -216,7 +216,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/jobs/large":        {`<dt>tasks</dt><dd><a href="/jobs/large">1</a>: <a href="/jobs/large?state=pending">1 pending</a></dd>`, `<th scope="row">2</th>`, `<td class="number" data-name="Changes">1</td><td data-name="Description">&lt;script&gt;change`, "no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
 		"/tasks/large/0":     {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
 		"/pools":             {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
-		"/pools/root":        {"Pools below", "Nothing has run here for as long.", "cpu_milli: root is entitled to", "Refused"},
+		"/pools/root":        {"Pools below", "Nothing has run here for as long.", "cpu_milli: root is entitled to", "Refused", `<td data-name="Of entitlement"><meter aria-hidden="true" min="0" max="`},
 		"/pools/root/batch":  {"Pool root/batch"},
 		"/hosts":             {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "/4Gi"},
 		"/hosts?state=up":    {"&lt;script&gt;b?c#d%2F"},
@@ -542,6 +542,16 @@ func TestCountsLeadToWhatIsCounted(t *testing.T) {
 	require.Equal(t, cell{Counts: []cell{
 		{Text: "4", To: "/jobs/a"}, {Text: "3 running", To: "/jobs/a?state=running"}, {Text: "1 failed", To: "/jobs/a?state=failed"}, {Text: "2 ready"},
 	}}, taskCounts("4: 3 running, 1 failed, 2 ready", "a"))
+}
+
+// A pool that borrows has more than all that it is entitled to; one that is entitled to nothing has no part of it.
+func TestPartsOfEntitlements(t *testing.T) {
+	dimensions := []*sluicev1.PoolDimensionStatus{{Dimension: "cpu_milli", Allocation: 3000, Entitlement: 2000}, {Dimension: "gpu_milli", Allocation: 1000}}
+	parts := poolParts([]*sluicev1.Pool{{Spec: &sluicev1.PoolSpec{Path: "root/a"}, Dimensions: dimensions[:1]}, {Dimensions: dimensions[1:]}})
+	rows := parts[1].Table.Rows
+	require.Equal(t, cell{Text: "150 %", Meter: &meter{Value: 2000, Max: 2000}}, rows[0][len(rows[0])-1])
+	require.True(t, rows[1][len(rows[1])-1].Empty())
+	require.Len(t, parts[1].Table.Columns, len(rows[0]))
 }
 
 // The end of an output begins with a line, and commands nothing.

@@ -215,14 +215,20 @@ func capacity(total, allocated, used *sluicev1.ResourceVector) *table {
 			return words.Amount{Word: none}
 		}
 		of := find(allocated, "0")
-		t.Rows = append(t.Rows, []cell{{Text: whole.Name}, {Text: find(used, "").Word}, {Text: of.Word}, {Text: whole.Word}, {
-			Text: strconv.FormatInt(int64(100*float64(of.Number)/float64(whole.Number)), 10) + " %", Meter: &meter{Value: of.Number, Max: whole.Number},
-		}})
+		t.Rows = append(t.Rows, []cell{{Text: whole.Name}, {Text: find(used, "").Word}, {Text: of.Word}, {Text: whole.Word}, partOf(of.Number, whole.Number)})
 	}
 	if t.Rows == nil {
 		return nil
 	}
 	return t
+}
+
+// partOf shows n as a part of all, nothing where that is 0.
+func partOf(n, all int64) cell {
+	if all == 0 {
+		return cell{}
+	}
+	return cell{Text: strconv.FormatInt(int64(100*float64(n)/float64(all)), 10) + " %", Meter: &meter{Value: min(n, all), Max: all}}
 }
 
 // setRefresh has a page asked for anew, unless its address says refresh=0, which its forms and links keep.

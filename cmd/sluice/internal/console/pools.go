@@ -33,8 +33,10 @@ func poolTree(v *visit, below string) (*page, error) {
 func poolParts(all []*sluicev1.Pool) []part {
 	list := tableOf("Pools by path", words.PoolTable(all), links{"PATH": "/pools"}, "There is no pool that you may see: `sluice role grant` lets people see some.")
 	amounts := words.Table{Heading: "PATH " + words.PoolAmounts(nil).Heading}
+	var dimensions []*sluicev1.PoolDimensionStatus
 	for i, p := range all {
 		list.Rows[i][2].To = filtered("/jobs", "pool", p.GetSpec().GetPath())
+		dimensions = append(dimensions, p.GetDimensions()...)
 		for _, row := range words.PoolAmounts(p.GetDimensions()).Rows {
 			amounts.Rows = append(amounts.Rows, append([]string{p.GetSpec().GetPath()}, row...))
 		}
@@ -43,10 +45,20 @@ func poolParts(all []*sluicev1.Pool) []part {
 	if len(amounts.Rows) > 0 {
 		parts = append(parts, part{
 			Heading: "Amounts",
-			Table:   tableOf("What each may have, in the unit of the dimension, and which pool's bound binds", amounts, links{"PATH": "/pools"}, ""),
+			Table: withParts(tableOf("What each may have, in the unit of the dimension, which pool's bound binds, and how much of its entitlement is allocated",
+				amounts, links{"PATH": "/pools"}, ""), dimensions),
 		})
 	}
 	return parts
+}
+
+// withParts adds to amounts of pools, a row for each dimension, which part of the entitlement is allocated; more than all of it is borrowed.
+func withParts(t *table, dimensions []*sluicev1.PoolDimensionStatus) *table {
+	t.Columns = append(t.Columns, column{Name: "Of entitlement"})
+	for i, d := range dimensions {
+		t.Rows[i] = append(t.Rows[i], partOf(d.GetAllocation(), d.GetEntitlement()))
+	}
+	return t
 }
 
 // pool shows a pool, what binds it, and the pools below it.
@@ -80,7 +92,7 @@ func pool(v *visit) (*page, error) {
 			}
 		}
 		p.Parts = append(p.Parts,
-			part{Heading: "Amounts", Table: tableOf("In the unit of the dimension", words.PoolAmounts(d), nil, ""), Text: strings.Join(bounds, "\n")},
+			part{Heading: "Amounts", Table: withParts(tableOf("In the unit of the dimension, and how much of the entitlement is allocated", words.PoolAmounts(d), nil, ""), d), Text: strings.Join(bounds, "\n")},
 			part{Heading: "Tasks by tier", Table: tableOf(strings.ToUpper(words.PoolTasksCaption[:1])+words.PoolTasksCaption[1:], words.PoolTasks(d), nil, "")},
 		)
 	}
