@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,14 +91,22 @@ func taskCounts(text, job string) cell {
 	return countsOf(text, to("/jobs", job), taskStates, sluicev1.TaskState_value)
 }
 
-// field is an input with the value that the address has.
+// field is an input with the value that the address has. Several of the options together are one more.
 func (v *visit) field(name, label string, options ...string) field {
-	return field{Name: name, Label: label, Value: v.request.URL.Query().Get(name), Options: options, Otherwise: "any"}
+	value := v.request.URL.Query().Get(name)
+	if options != nil {
+		value = strings.Join(given(v.request.URL.Query()[name]), ",")
+		if value != "" && !slices.Contains(options, value) {
+			options = append(options, value)
+		}
+	}
+	return field{Name: name, Label: label, Value: value, Options: options, Otherwise: "any"}
 }
 
-// states reads the states that the address has.
+// states reads the states that the address has, as many values or joined by commas.
 func states[E ~int32](v *visit, prefix string, values map[string]int32) ([]E, error) {
-	all, err := words.ParseStates[E](given(v.request.URL.Query()["state"]), prefix, values)
+	names := strings.Split(strings.Join(v.request.URL.Query()["state"], ","), ",")
+	all, err := words.ParseStates[E](given(names), prefix, values)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "state: %v", err)
 	}
