@@ -170,10 +170,10 @@ func (c *call) knowsPool(in *cluster.Snapshot, path cluster.PoolPath) bool {
 	return false
 }
 
-// knowsFiltered refuses a filter by a pool that is not there for the caller.
-func (c *call) knowsFiltered(in *cluster.Snapshot, f *sluicev1.JobFilter) error {
-	if p := f.GetPool(); p != "" && !c.knowsPool(in, cluster.PoolPath(p)) {
-		return fieldError(codes.NotFound, "filter.pool", "is %s: there is no such pool", quote(p))
+// knowsFiltered refuses a field that filters by a pool that is not there for the caller.
+func (c *call) knowsFiltered(in *cluster.Snapshot, field, pool string) error {
+	if pool != "" && !c.knowsPool(in, cluster.PoolPath(pool)) {
+		return fieldError(codes.NotFound, field, "is %s: there is no such pool", quote(pool))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (f jobFilter) Match(j *cluster.Job) bool {
 		return true
 	case f.names != nil && !f.names[string(spec.Name)],
 		!strings.HasPrefix(string(spec.Name), f.NamePrefix),
-		f.Pool != "" && string(spec.Pool) != f.Pool && !strings.HasPrefix(string(spec.Pool), f.Pool+"/"),
+		f.Pool != "" && !cluster.PoolPath(f.Pool).Covers(spec.Pool),
 		f.Owner != "" && spec.Owner != f.Owner,
 		len(f.States) > 0 && !slices.Contains(f.States, jobStates[j.State()]),
 		len(f.Types) > 0 && !slices.Contains(f.Types, jobTypes[spec.Type]):
@@ -62,7 +62,7 @@ func (a *jobService) ListJobs(ctx context.Context, r *sluicev1.ListJobsRequest) 
 	}
 	order := jobOrders[r.Order]
 	snapshot := a.s.Snapshot()
-	if err := callOf(ctx).knowsFiltered(snapshot, r.Filter); err != nil {
+	if err := callOf(ctx).knowsFiltered(snapshot, "filter.pool", r.Filter.GetPool()); err != nil {
 		return nil, err
 	}
 	all, err := order.from(snapshot, page.after, r.Descending)

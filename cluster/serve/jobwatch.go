@@ -16,7 +16,7 @@ import (
 // WatchJobs implements sluicev1.JobServiceServer. However slow the client is, the server keeps for it the uids of the
 // jobs that it has been shown and a bounded list of what changed, never a queue of messages.
 func (a *jobService) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerStreamingServer[sluicev1.WatchJobsResponse]) error {
-	if err := callOf(stream.Context()).knowsFiltered(a.s.Snapshot(), r.Filter); err != nil {
+	if err := callOf(stream.Context()).knowsFiltered(a.s.Snapshot(), "filter.pool", r.Filter.GetPool()); err != nil {
 		return err
 	}
 	w := a.s.Watch()

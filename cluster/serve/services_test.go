@@ -231,9 +231,14 @@ func TestListLargeJobs(t *testing.T) {
 
 func TestListTasks(t *testing.T) {
 	a := newAPITest(t)
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/p"})
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/p/q"})
 	for _, name := range []string{"a", "b"} {
 		spec := sleepJob(name)
 		spec.Instances = proto.Uint32(5)
+		if name == "b" {
+			spec.Pool = "root/p/q"
+		}
 		a.submit(t, spec)
 	}
 	_, err := a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "b", Instance: 3})
@@ -254,6 +259,13 @@ func TestListTasks(t *testing.T) {
 	}
 	killed := []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_KILLED}
 	require.Equal(t, []string{"b/3"}, list(&sluicev1.ListTasksRequest{States: killed}))
+	require.Equal(t, []string{"b/0", "b/1", "b/2", "b/3", "b/4"}, list(&sluicev1.ListTasksRequest{Pool: "root/p"}))
+	require.Len(t, list(&sluicev1.ListTasksRequest{Pool: "root"}), 10)
+	require.Empty(t, list(&sluicev1.ListTasksRequest{Pool: "root/default", Job: "b"}))
+	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Pool: "root/ghost"})
+	requireViolation(t, err, codes.NotFound, "pool", "there is no such pool")
+	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Pool: "p"})
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
 	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Host: "s/h"})
 	require.Equal(t, codes.NotFound, status.Code(err))
 	a.addHost(t, "s/idle", 0)

@@ -68,7 +68,7 @@ var supported = fieldSet(map[string]string{
 	"LabelConstraint":   "kind key value comparison requirement domain",
 
 	"GetTaskRequest":        "job instance explain",
-	"ListTasksRequest":      "job states host page_size page_token explain",
+	"ListTasksRequest":      "job states host page_size page_token explain pool",
 	"TaskLogsRequest":       "job instance run process stream follow tail_bytes tail_lines stdout_offset stderr_offset",
 	"RestartTaskRequest":    "job instance expected_run",
 	"StopTaskRequest":       "job instance expected_run",

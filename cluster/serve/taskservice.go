@@ -56,10 +56,17 @@ func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksReques
 	if err != nil {
 		return nil, err
 	}
-	var shown []*cluster.Task // one more than there may be on the page tells that there is another
+	if err := callOf(ctx).knowsFiltered(snapshot, "pool", r.Pool); err != nil {
+		return nil, err
+	}
 	seen := callOf(ctx).who.Sight(snapshot)
+	var shown []*cluster.Task // one more than there may be on the page tells that there is another
 	for t := range tasks {
-		if t.Key.IsCopy() || !seen(snapshot.Job(t.Key.Job())) || len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
+		switch j := snapshot.Job(t.Key.Job()); {
+		case t.Key.IsCopy() || !seen(j),
+			r.Pool != "" && !cluster.PoolPath(r.Pool).Covers(j.Spec.Pool),
+			len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]),
+			r.Host != "" && string(t.Host) != r.Host:
 			continue
 		}
 		if shown = append(shown, t); len(shown) > page.left {

@@ -70,6 +70,9 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		if r.Job != "" {
 			checkName(r.Job, "job", v)
 		}
+		if r.Pool != "" {
+			checkPoolPath(r.Pool, "pool", v)
+		}
 		checkHost(r.Host, "host", v)
 		checkPage(r, v)
 	case *sluicev1.TaskLogsRequest:

@@ -74,6 +74,7 @@ func newTaskListCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only in these states, such as running,failed")
+	cmd.Flags().StringVar(&req.Pool, "pool", "", "only of jobs in this pool or below it")
 	cmd.Flags().StringVar(&req.Host, "host", "", "only on this host, as SHARD/NAME")
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd

@@ -732,7 +732,9 @@ type ListTasksRequest struct {
 	// From the response before; the rest of the request has to be the same.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Say why tasks wait, as GetTask does; a second for each page at most.
-	Explain       bool `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	Explain bool `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	// Of jobs in this pool or one below it.
+	Pool          string `protobuf:"bytes,7,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -807,6 +809,13 @@ func (x *ListTasksRequest) GetExplain() bool {
 		return x.Explain
 	}
 	return false
+}
+
+func (x *ListTasksRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
 }
 
 type ListTasksResponse struct {
@@ -1876,7 +1885,7 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x18\n" +
 	"\aexplain\x18\x03 \x01(\bR\aexplain\"6\n" +
 	"\x0fGetTaskResponse\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.sluice.v1.TaskR\x04task\"\xcf\x01\n" +
+	"\x04task\x18\x01 \x01(\v2\x0f.sluice.v1.TaskR\x04task\"\xe3\x01\n" +
 	"\x10ListTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12,\n" +
 	"\x06states\x18\x02 \x03(\x0e2\x14.sluice.v1.TaskStateR\x06states\x12\x12\n" +
@@ -1884,7 +1893,8 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x18\n" +
-	"\aexplain\x18\x06 \x01(\bR\aexplainB\f\n" +
+	"\aexplain\x18\x06 \x01(\bR\aexplain\x12\x12\n" +
+	"\x04pool\x18\a \x01(\tR\x04poolB\f\n" +
 	"\n" +
 	"_page_size\"b\n" +
 	"\x11ListTasksResponse\x12%\n" +

@@ -217,7 +217,8 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/tasks/large/0":     {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
 		"/pools":             {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
 		"/pools/root":        {"Pools below", "Nothing has run here for as long.", "cpu_milli: root is entitled to", "Refused", `<td data-name="Of entitlement"><meter aria-hidden="true" min="0" max="`},
-		"/pools/root/batch":  {"Pool root/batch"},
+		"/pools/root/batch":  {"Pool root/batch", `<a href="/tasks?pool=root%2Fbatch">Tasks of this pool</a>`},
+		"/tasks?pool=root":   {"many/0"},
 		"/hosts":             {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "/4Gi"},
 		"/hosts?state=up":    {"&lt;script&gt;b?c#d%2F"},
 		"/hosts/s/a":         {"Host s/a", `<span class="state drain`, "no &lt;script&gt; limits", "Capacity"},
@@ -415,6 +416,7 @@ func TestErrorsArePages(t *testing.T) {
 		"/jobs?label=x":          {http.StatusBadRequest, "is not key=value"},
 		"/jobs?page=" + long:     {http.StatusBadRequest, "page_token: "},
 		"/jobs?pool=root/absent": {http.StatusNotFound, "there is no such pool"},
+		"/tasks?pool=root/none":  {http.StatusNotFound, "there is no such pool"},
 		"/jobs/%ff":              {http.StatusBadRequest, "the address is not UTF-8"},
 		"/jobs?prefix=%ff":       {http.StatusBadRequest, "the address is not UTF-8"},
 	} {

@@ -83,6 +83,8 @@ func pool(v *visit) (*page, error) {
 	p := &page{Title: "Pool " + path, Above: []link{{"Pools", "/pools"}}}
 	p.Parts = append(p.Parts, part{
 		Properties: propertiesOf(words.PoolProperties(got), nil), More: &link{"Jobs of this pool", filtered("/jobs", "pool", path)},
+	}, part{
+		More: &link{"Tasks of this pool", filtered("/tasks", "pool", path)},
 	})
 	if d := got.GetDimensions(); len(d) > 0 {
 		var bounds []string

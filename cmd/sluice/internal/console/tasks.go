@@ -27,11 +27,12 @@ const (
 
 // tasks lists tasks of all jobs.
 func tasks(v *visit) (*page, error) {
-	list, err := taskList(v, &sluicev1.ListTasksRequest{Explain: true}, "any", noJobs)
+	list, err := taskList(v, &sluicev1.ListTasksRequest{Pool: v.request.URL.Query().Get("pool"), Explain: true}, "any", noJobs)
 	if err != nil {
 		return nil, err
 	}
 	list[0].Heading = "" // is that of the page
+	list[0].Form = append(list[0].Form, v.field("pool", "Pool"))
 	return &page{Title: "Tasks", Parts: list}, nil
 }
 
