@@ -194,6 +194,20 @@ func (e *entries) DeleteRange(from, to uint64) error {
 	return fmt.Errorf("replica: entries %d to %d are in the middle of %d to %d", from, to, e.first, e.last)
 }
 
+// follow removes all entries if they do not go on with a snapshot that holds the state as of an entry: a member that gets one from its leader has
+// it on its disk before it removes the entries that the snapshot takes the place of (section 7 of the paper), and may be ended in between.
+func (e *entries) follow(index, term uint64) error {
+	if e.first == 0 || e.first > index {
+		return nil
+	}
+	var l raft.Log
+	err := e.GetLog(index, &l)
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) || err == nil && l.Term == term {
+		return err
+	}
+	return e.DeleteRange(e.first, e.last)
+}
+
 // removeLast removes the entries from an index on. The caller holds mu.
 func (e *entries) removeLast(from uint64) error {
 	err := e.write(func(w *badger.WriteBatch) error {

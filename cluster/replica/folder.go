@@ -65,7 +65,7 @@ func (f *folder) read(c Config, failed func(error), log *slog.Logger) (err error
 }
 
 // checkWhole makes sure that no part of what a member has said to have is missing: raft takes what it can read, and would go on as one that
-// has promised nothing.
+// has promised nothing. It ends what a crash has interrupted.
 func (f *folder) checkWhole() error {
 	dir := filepath.Join(f.dir, "snapshots")
 	found, err := os.ReadDir(dir)
@@ -85,10 +85,13 @@ func (f *folder) checkWhole() error {
 	if len(images) < min(written, keptImages) {
 		return fmt.Errorf("%w: not all of the %d snapshots in %s can be read", store.ErrDamaged, written, dir)
 	}
-	if _, err := f.entries.GetUint64(termKey); len(images) > 0 && images[0].Index > 1 && err != nil {
+	if len(images) == 0 {
+		return nil
+	}
+	if _, err := f.entries.GetUint64(termKey); images[0].Index > 1 && err != nil {
 		return fmt.Errorf("%w: there is a snapshot, and no term: %w", store.ErrDamaged, err)
 	}
-	return nil
+	return f.entries.follow(images[0].Index, images[0].Term)
 }
 
 // begin makes this folder the first of its group: with the state, or an empty one, as of an entry before all others.

@@ -258,6 +258,75 @@ func TestEntries(t *testing.T) {
 	})
 }
 
+// A member that was ended when it had a snapshot of its leader, and still the entries before, goes on with the snapshot: with those that are not
+// in it, or not in the history at all, nothing can be done.
+func TestEndedWithinASnapshotOfTheLeader(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 2)
+	g.every = 50
+	g.start(0, 1)
+	leader, term := g.lead()
+	away := 1 - leader
+	_, err := write(term, 20)
+	require.NoError(t, err)
+	g.agree(term.State())
+	for i := range g.live {
+		g.stop(i)
+	}
+	aside := filepath.Join(t.TempDir(), "aside")
+	require.NoError(t, os.Rename(g.dirs[away], aside))
+	g.start(0, 1)
+	_, term = g.lead()
+	_, err = write(term, 200)
+	require.NoError(t, err)
+	g.agree(term.State())
+	require.Eventually(t, func() bool {
+		images, err := g.live[leader].folder.snapshots.List()
+		return err == nil && len(images) > 0 && images[0].Index > 100
+	}, patience, 10*time.Millisecond)
+	for i := range g.live {
+		g.stop(i)
+	}
+	require.NoError(t, os.RemoveAll(g.dirs[away]))
+	require.NoError(t, os.Rename(aside, g.dirs[away]))
+	require.NoError(t, os.CopyFS(filepath.Join(g.dirs[away], "snapshots"), os.DirFS(filepath.Join(g.dirs[leader], "snapshots"))))
+	g.start(0, 1)
+	_, again := g.lead()
+	require.Equal(t, form(t, term.State()), form(t, again.State()))
+	_, err = write(again, 5)
+	require.NoError(t, err)
+	g.agree(again.State())
+}
+
+// Entries go on with a snapshot if they have the entry that it is as of; else they are no part of the history.
+func TestEntriesThatFollowASnapshot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		index, term uint64
+		left        [2]uint64
+	}{
+		"within":                           {6, 2, [2]uint64{5, 8}},
+		"with the end":                     {8, 2, [2]uint64{5, 8}},
+		"before":                           {4, 1, [2]uint64{5, 8}},
+		"later":                            {9, 2, [2]uint64{}},
+		"of a history that is another one": {7, 3, [2]uint64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := store.Open(t.TempDir(), kind, store.Options{})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, s.Close()) }()
+			e, err := openEntries(s, nil, nil)
+			require.NoError(t, err)
+			require.NoError(t, e.SetUint64(termKey, 3))
+			for i := uint64(5); i <= 8; i++ {
+				require.NoError(t, e.StoreLog(&raft.Log{Index: i, Term: 2, Type: raft.LogNoop}))
+			}
+			require.NoError(t, e.follow(c.index, c.term))
+			require.Equal(t, c.left, [2]uint64{e.first, e.last})
+		})
+	}
+}
+
 // What would leave a gap is refused, and one that is there is damage.
 func TestGapsInTheLog(t *testing.T) {
 	t.Parallel()
