@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -60,6 +61,7 @@ func (f *folder) read(c Config, failed func(error), log *slog.Logger) (err error
 	if err := f.checkWhole(); err != nil {
 		return err
 	}
+	f.snapshots = newestImage{f.snapshots}
 	f.begun, err = raft.HasExistingState(f.entries, f.entries, f.snapshots)
 	return err
 }
@@ -91,7 +93,21 @@ func (f *folder) checkWhole() error {
 	if _, err := f.entries.GetUint64(termKey); images[0].Index > 1 && err != nil {
 		return fmt.Errorf("%w: there is a snapshot, and no term: %w", store.ErrDamaged, err)
 	}
-	return f.entries.follow(images[0].Index, images[0].Term)
+	_, state, err := f.snapshots.Open(images[0].ID) // reads all of it
+	if lacks := new(fs.PathError); errors.As(err, &lacks) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	} else if err != nil {
+		return fmt.Errorf("%w: the newest of the snapshots in %s cannot be read: %w", store.ErrDamaged, dir, err)
+	}
+	return errors.Join(state.Close(), f.entries.follow(images[0].Index, images[0].Term))
+}
+
+// newestImage is a store of snapshots of which raft sees the newest one: with one before it a member would go on as if it had never had more.
+type newestImage struct{ raft.SnapshotStore }
+
+func (n newestImage) List() ([]*raft.SnapshotMeta, error) {
+	images, err := n.SnapshotStore.List()
+	return images[:min(1, len(images))], err
 }
 
 // begin makes this folder the first of its group: with the state, or an empty one, as of an entry before all others.

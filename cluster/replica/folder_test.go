@@ -3,13 +3,18 @@ package replica
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc64"
+	"io"
 	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -296,6 +301,48 @@ func TestEndedWithinASnapshotOfTheLeader(t *testing.T) {
 	_, err = write(again, 5)
 	require.NoError(t, err)
 	g.agree(again.State())
+}
+
+// A member whose newest snapshot cannot be read does not go on with the one before, as if it had never had more.
+func TestTheNewestSnapshotCannotBeRead(t *testing.T) {
+	t.Parallel()
+	g, dir := alone(t, 60, true)
+	newest := func(dir string) string {
+		images, err := raft.NewFileSnapshotStore(dir, keptImages, io.Discard)
+		require.NoError(t, err)
+		found, err := images.List()
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		return filepath.Join(dir, "snapshots", found[0].ID)
+	}
+	_, err := known(t, g, dir, func(dir string) {
+		changeFile(t, filepath.Join(newest(dir), "state.bin"), func(b []byte) []byte { return b[:len(b)/2] })
+	})
+	require.ErrorIs(t, err, store.ErrDamaged)
+	require.ErrorContains(t, err, "the newest of the snapshots")
+	require.ErrorContains(t, err, "gets all from the others")
+
+	_, err = known(t, g, dir, func(dir string) {
+		state := filepath.Join(newest(dir), "state.bin")
+		require.NoError(t, os.Remove(state))
+		require.NoError(t, os.Symlink(state, state))
+	})
+	require.ErrorIs(t, err, syscall.ELOOP)
+	require.NotErrorIs(t, err, store.ErrDamaged, "what the machine does not give is no damage")
+
+	_, err = known(t, g, dir, func(dir string) {
+		state := filepath.Join(newest(dir), "state.bin")
+		changeFile(t, state, func(b []byte) []byte { return append([]byte{formatVersion + 1}, b[1:]...) })
+		b, err := os.ReadFile(state)
+		require.NoError(t, err)
+		sum := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc64.Checksum(b, crc64.MakeTable(crc64.ECMA))))
+		changeFile(t, filepath.Join(newest(dir), "meta.json"), func(b []byte) []byte {
+			return regexp.MustCompile(`"CRC":"[^"]*"`).ReplaceAll(b, []byte(`"CRC":"`+sum+`"`))
+		})
+	})
+	require.ErrorIs(t, err, store.ErrNewer)
+	require.ErrorContains(t, err, "of a newer version, which this one has to be, too")
+	require.NotContains(t, err.Error(), "gets all from the others", "it would get the same again")
 }
 
 // Entries go on with a snapshot if they have the entry that it is as of; else they are no part of the history.

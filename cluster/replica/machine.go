@@ -26,7 +26,7 @@ type Leader struct {
 // machine is the state machine of a member: the State that the log leads to. It changes by what is in the log and by nothing else, so that
 // it is the same on all members. Its methods are safe for concurrent use; raft calls Apply, Snapshot and Restore one at a time.
 type machine struct {
-	failed func(error) // told once of an entry that cannot be applied; nothing is applied after it
+	failed func(error) // told once of what cannot be applied; nothing is applied after it
 	grown  func()      // told, without waiting, that records have come
 
 	mu     sync.Mutex
@@ -57,7 +57,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	}
 	e, err := decodeEntry(l.Data)
 	if err != nil {
-		return m.breakOff(l.Index, err)
+		return m.breakOffAt(l.Index, err)
 	}
 	if e.term != l.Term {
 		return fmt.Errorf("%w: made in term %d, appended in term %d", ErrLost, e.term, l.Term)
@@ -66,7 +66,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	case leaderEntry:
 		var leader Leader
 		if err := json.Unmarshal(e.payload, &leader); err != nil {
-			return m.breakOff(l.Index, fmt.Errorf("%w: %w", store.ErrDamaged, err))
+			return m.breakOffAt(l.Index, fmt.Errorf("%w: %w", store.ErrDamaged, err))
 		}
 		m.leader = leader
 		m.batch, m.pieces = nil, 0 // of a leader that is gone
@@ -91,14 +91,14 @@ func (m *machine) applyPiece(index uint64, e entry) error {
 	m.batch, m.pieces = nil, 0
 	records, err := journal.Decode(blob)
 	if err != nil {
-		return m.breakOff(index, err)
+		return m.breakOffAt(index, err)
 	}
 	if first, next := records[0].Seq, m.state.Seq()+1; first != next {
 		return fmt.Errorf("%w: record %d cannot be appended, the next one is %d", ErrLost, first, next)
 	}
 	for _, r := range records {
 		if err := m.state.Apply(r); err != nil {
-			return m.breakOff(index, err)
+			return m.breakOffAt(index, err)
 		}
 	}
 	if m.fresh += len(records); m.fresh > maxFresh {
@@ -109,9 +109,14 @@ func (m *machine) applyPiece(index uint64, e entry) error {
 	return nil
 }
 
-// breakOff remembers that the entry cannot be applied: this member knows nothing from there on.
-func (m *machine) breakOff(index uint64, err error) error {
-	m.broken = fmt.Errorf("entry %d: %w", index, err)
+// breakOffAt is breakOff for an entry.
+func (m *machine) breakOffAt(index uint64, err error) error {
+	return m.breakOff(fmt.Errorf("entry %d: %w", index, err))
+}
+
+// breakOff remembers why what there is cannot be applied: this member knows nothing from there on.
+func (m *machine) breakOff(err error) error {
+	m.broken = err
 	m.failed(m.broken)
 	return m.broken
 }
@@ -152,11 +157,12 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 // Restore replaces all that is known by a snapshot.
 func (m *machine) Restore(r io.ReadCloser) error {
 	state, i, err := readImage(r)
-	if err = errors.Join(err, r.Close()); err != nil {
-		return err
-	}
+	err = errors.Join(err, r.Close())
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err != nil {
+		return m.breakOff(fmt.Errorf("a snapshot: %w", err))
+	}
 	m.state, m.leader, m.batch, m.pieces, m.fresh = state, i.Leader, i.Batch, i.Pieces, 0
 	m.grown()
 	return nil

@@ -103,6 +103,10 @@ func Open(c Config) (*Member, error) {
 	}
 	m.machine = newMachine(
 		func(err error) {
+			if errors.Is(err, store.ErrNewer) {
+				m.fail(fmt.Errorf("replica: %w; the members that lead are of a newer version, which this one has to be, too", err))
+				return
+			}
 			m.fail(fmt.Errorf("%w; this member's folder %s is of no use any more: with an empty one it gets all from the others", err, c.Dir))
 		},
 		func() {
@@ -184,6 +188,11 @@ func (m *Member) start() error {
 		return err
 	})
 	if err != nil {
+		select {
+		case why := <-m.broken:
+			return why
+		default:
+		}
 		return fmt.Errorf("replica: %w", m.folder.store.Told(fmt.Errorf("%w: %w", store.ErrDamaged, err)))
 	}
 	m.mu.Lock()
