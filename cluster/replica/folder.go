@@ -76,7 +76,12 @@ func (f *folder) checkWhole() error {
 	}
 	written := 0
 	for _, e := range found {
-		if e.IsDir() && !strings.HasSuffix(e.Name(), ".tmp") {
+		switch {
+		case strings.HasSuffix(e.Name(), ".tmp"): // it was not whole yet; raft leaves it there
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		case e.IsDir():
 			written++
 		}
 	}

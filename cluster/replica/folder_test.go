@@ -345,6 +345,21 @@ func TestTheNewestSnapshotCannotBeRead(t *testing.T) {
 	require.NotContains(t, err.Error(), "gets all from the others", "it would get the same again")
 }
 
+// What a crash leaves of a snapshot that was being written takes no room for ever.
+func TestEndedWithinASnapshot(t *testing.T) {
+	t.Parallel()
+	g, dir := alone(t, 30, true)
+	_, err := known(t, g, dir, func(dir string) {
+		unfinished := filepath.Join(dir, "snapshots", "2-9-1000.tmp")
+		require.NoError(t, os.Mkdir(unfinished, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(unfinished, "state.bin"), make([]byte, 1000), 0o600))
+	})
+	require.NoError(t, err)
+	left, err := filepath.Glob(filepath.Join(g.dirs[0], "snapshots", "*.tmp"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // Entries go on with a snapshot if they have the entry that it is as of; else they are no part of the history.
 func TestEntriesThatFollowASnapshot(t *testing.T) {
 	t.Parallel()
