@@ -73,7 +73,10 @@ type link struct {
 	unknown []net.Conn // that have not said yet what they are, the oldest first
 }
 
-var _ raft.StreamLayer = (*link)(nil)
+var (
+	_ raft.StreamLayer           = (*link)(nil)
+	_ raft.ServerAddressProvider = (*link)(nil)
+)
 
 func newLink(c Config, log *slog.Logger, answer func(question) answer, hangs func() error) *link {
 	l := &link{
@@ -82,7 +85,7 @@ func newLink(c Config, log *slog.Logger, answer func(question) answer, hangs fun
 	}
 	go l.listen()
 	l.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: l, MaxPool: 3, Timeout: 10 * time.Second, Logger: hashicorpLog(log),
+		Stream: l, ServerAddressProvider: l, MaxPool: 3, Timeout: 10 * time.Second, Logger: hashicorpLog(log),
 	})
 	return l
 }
@@ -191,6 +194,17 @@ func (l *link) verifyPeer(c tls.ConnectionState) error {
 		}
 	}
 	return errors.New("replica: the certificate has no name of a member")
+}
+
+// ServerAddr returns where a member is reached by the configuration: what the log says of that is from before its address was changed, and
+// tells nobody anything where all have been.
+func (l *link) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	for _, p := range l.config.Peers {
+		if raft.ServerID(p.Name) == id {
+			return raft.ServerAddress(p.Address), nil
+		}
+	}
+	return "", fmt.Errorf("replica: %q is none of the members", id)
 }
 
 // Dial opens a connection of raft's to a member.

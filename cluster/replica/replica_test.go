@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -655,6 +656,33 @@ func TestAGroupGrows(t *testing.T) {
 	_, term = g.lead()
 	_, err = write(term, 5)
 	require.NoError(t, err)
+}
+
+// All machines get other addresses at once, as where a network is renumbered.
+func TestAllAddressesChange(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	_, term := g.lead()
+	_, err := write(term, 5)
+	require.NoError(t, err)
+	g.agree(term.State())
+	for i := range g.live {
+		g.stop(i)
+	}
+	g.peers = newGroup(t, 3).peers
+	g.start(0, 1, 2)
+	leader, after := g.lead()
+	require.Equal(t, form(t, term.State()), form(t, after.State()))
+	_, err = write(after, 5)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		f := g.live[leader].raft.GetConfiguration()
+		return f.Error() == nil && !slices.ContainsFunc(f.Configuration().Servers, func(s raft.Server) bool {
+			return !slices.Contains(g.peers, Peer{string(s.ID), string(s.Address)})
+		})
+	}, patience, 10*time.Millisecond)
+	g.agree(after.State())
 }
 
 func TestWhoEndsATermHandsItOver(t *testing.T) {
