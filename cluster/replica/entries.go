@@ -92,7 +92,7 @@ func openEntries(s *store.Store, failed, stop func(error)) (*entries, error) {
 	return e, nil
 }
 
-// checkEntry looks whether an entry of raft's log can be read. That the configuration of the group cannot be raft tells by a panic.
+// checkEntry looks whether an entry of raft's log can be read.
 func checkEntry(l *raft.Log) error {
 	switch l.Type {
 	case raft.LogCommand:
@@ -102,10 +102,7 @@ func checkEntry(l *raft.Log) error {
 		}
 		return err
 	case raft.LogConfiguration:
-		return reading(func() error {
-			raft.DecodeConfiguration(l.Data)
-			return nil
-		})
+		return checkConfiguration(l.Data)
 	case raft.LogNoop, raft.LogBarrier:
 		if len(l.Data) == 0 {
 			return nil

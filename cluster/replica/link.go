@@ -63,7 +63,7 @@ type link struct {
 	log       *slog.Logger
 	answer    func(question) answer
 	hangs     func() error // why nothing may be sent to the others, nil: nothing is wrong
-	transport *raft.NetworkTransport
+	transport *inbox
 
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -84,9 +84,9 @@ func newLink(c Config, log *slog.Logger, answer func(question) answer, hangs fun
 		accepted: make(chan net.Conn), closed: make(chan struct{}),
 	}
 	go l.listen()
-	l.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	l.transport = newInbox(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: l, ServerAddressProvider: l, MaxPool: 3, Timeout: 10 * time.Second, Logger: hashicorpLog(log),
-	})
+	}), l.closed, log)
 	return l
 }
 

@@ -852,6 +852,63 @@ func TestStrangers(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What a member sends that is none, or was damaged on its way, is refused, and those that get it go on.
+func TestWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	leader, term := g.lead()
+	_, err := write(term, 3)
+	require.NoError(t, err)
+	from, to := (leader+1)%3, (leader+2)%3
+	g.stop(from)
+	m, _, err := g.open(from)
+	require.NoError(t, err)
+	other := m.link.transport
+	good := pieces(1, []byte("x"))[0].encode()
+	flipped := slices.Clone(good)
+	flipped[len(flipped)-1] ^= 1
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(g.peers[from].Name), Addr: []byte(g.peers[from].Address)}
+	const later = 1000
+	g.agree(term.State())
+	var end raft.Log
+	last, err := g.live[to].folder.entries.LastIndex()
+	require.NoError(t, err)
+	require.NoError(t, g.live[to].folder.entries.GetLog(last, &end))
+	ask := func(entries ...*raft.Log) error {
+		var answer raft.AppendEntriesResponse
+		return other.AppendEntries(raft.ServerID(g.peers[to].Name), raft.ServerAddress(g.peers[to].Address), &raft.AppendEntriesRequest{
+			RPCHeader: header, Term: later, PrevLogEntry: last, PrevLogTerm: end.Term, Entries: entries, LeaderCommitIndex: last + 1,
+		}, &answer)
+	}
+	command := func(index, term uint64, data []byte) *raft.Log {
+		return &raft.Log{Index: index, Term: term, Type: raft.LogCommand, Data: data}
+	}
+	for name, entries := range map[string][]*raft.Log{
+		"no known type":           {{Index: last + 1, Term: later, Type: 77}},
+		"no configuration":        {{Index: last + 1, Term: later, Type: raft.LogConfiguration, Data: []byte("\xc1")}},
+		"no entry":                {nil},
+		"damaged":                 {command(last+1, later, flipped)},
+		"not the next one":        {command(last+2, later, good)},
+		"the second is damaged":   {command(last+1, later, good), command(last+2, later, flipped)},
+		"of a term that is later": {command(last+1, later+1, good)},
+		"of a term before":        {command(last+1, end.Term, good), command(last+2, end.Term-1, good)},
+	} {
+		require.ErrorContains(t, ask(entries...), "damaged", name)
+	}
+	var answer raft.InstallSnapshotResponse
+	state := strings.Repeat("x", 1000)
+	require.ErrorContains(t, other.InstallSnapshot(raft.ServerID(g.peers[to].Name), raft.ServerAddress(g.peers[to].Address), &raft.InstallSnapshotRequest{
+		RPCHeader: header, SnapshotVersion: 1, Term: later, LastLogIndex: 9, LastLogTerm: 9, Size: int64(len(state)), Configuration: []byte("\xc1"),
+	}, &answer, strings.NewReader(state)), "damaged")
+	require.Contains(t, g.said.String(), `msg="a member sends what cannot be read" member=`+g.peers[to].Name+" peer="+g.peers[from].Name)
+	require.NoError(t, m.Close())
+	_, err = write(term, 3)
+	require.NoError(t, err)
+	g.start(from)
+	g.agree(term.State())
+}
+
 // A leader that cannot write its log any more ends, and another one leads.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
