@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +32,41 @@ type folder struct {
 	entries   *entries
 	snapshots raft.SnapshotStore
 	begun     bool // it is part of a group that has begun
+	identity  identity
+}
+
+// identity says whose folder it is. A group has a name that no other one has: where members of two found each other, the one in the later term
+// would have the others take its history for theirs.
+type identity struct{ Member, Group string }
+
+var identityKey = []byte("Identity")
+
+// readIdentity finds out whose folder it is, and refuses that of another member, which has promised what this one has not.
+func (f *folder) readIdentity(member string) error {
+	b, err := f.entries.Get(identityKey)
+	if errors.Is(err, errNotFound) {
+		return nil // nobody's
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &f.identity)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: whose it is: %w", store.ErrDamaged, err)
+	}
+	if f.begun && f.identity.Member != member {
+		return fmt.Errorf("it is the folder of the member %s: set scheduler.member to that, or give %s a folder of its own", f.identity.Member, member)
+	}
+	return nil
+}
+
+// identify makes the folder a member's of a group, durably.
+func (f *folder) identify(i identity) error {
+	b, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	f.identity = i
+	return f.entries.Set(identityKey, b)
 }
 
 // openFolder opens what there is, or begins. failed is told when the log cannot be written any more.
@@ -62,8 +98,10 @@ func (f *folder) read(c Config, failed func(error), log *slog.Logger) (err error
 		return err
 	}
 	f.snapshots = newestImage{f.snapshots}
-	f.begun, err = raft.HasExistingState(f.entries, f.entries, f.snapshots)
-	return err
+	if f.begun, err = raft.HasExistingState(f.entries, f.entries, f.snapshots); err != nil {
+		return err
+	}
+	return f.readIdentity(c.Name)
 }
 
 // checkWhole makes sure that no part of what a member has said to have is missing: raft takes what it can read, and would go on as one that

@@ -10,11 +10,11 @@ import (
 // askEvery is how often the others are asked until the group has begun.
 const askEvery = 300 * time.Millisecond
 
-// form waits until the group begins, or ctx ends, and reports whether it is this member that has to begin it.
+// form waits until the group begins, or ctx ends, and returns its name; begin says that it is this member that has to begin it.
 //
 // All members come to the same result, as it depends on what all of them say: that nobody has begun, who has a history, and in which
 // order they are. Who begins can be elected by the others although they have nothing: they have no members to be elected by.
-func (m *Member) form(ctx context.Context) (begin bool) {
+func (m *Member) form(ctx context.Context) (group string, begin bool) {
 	said := ""
 	for {
 		var silent, seeds, differ []string
@@ -27,7 +27,7 @@ func (m *Member) form(ctx context.Context) (begin bool) {
 				m.log.Debug("a member does not answer", "peer", p.Name, "address", p.Address, "error", err)
 				continue
 			case a.Begun:
-				return false
+				return a.Group, false
 			case p.Name != m.config.Name && !a.SamePeers:
 				differ = append(differ, p.Name)
 			}
@@ -49,7 +49,7 @@ func (m *Member) form(ctx context.Context) (begin bool) {
 		default:
 			if first == m.config.Name {
 				m.log.Info("the group begins with this member")
-				return true
+				return m.config.Group, true
 			}
 		}
 		if trouble != said && trouble != "" {
@@ -61,8 +61,26 @@ func (m *Member) form(ctx context.Context) (begin bool) {
 		m.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return false
+			return "", false
 		case <-time.After(askEvery):
 		}
 	}
+}
+
+// checkGroup refuses to go on with a folder of another group than that of the members that there are.
+func (m *Member) checkGroup(ctx context.Context) error {
+	same, others := 0, []string{}
+	for i, a := range m.askAll(ctx) {
+		switch {
+		case m.isOfAnother(a):
+			others = append(others, m.config.Peers[i].Name)
+		case a.Begun:
+			same++
+		}
+	}
+	if len(others) < same || len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("replica: the folder %s is of another group than %s: leave it to those whose history is to be gone on with, and give the others empty folders",
+		m.config.Dir, strings.Join(others, ", "))
 }

@@ -30,6 +30,7 @@ type Security struct {
 type greeting struct {
 	Protocol string    // protocolName
 	From, To string    // members
+	Group    string    // that the sender is of; "" if of none yet
 	Ask      *question // nil: what follows is raft's
 }
 
@@ -42,6 +43,7 @@ type question struct{ Peers []Peer }
 type answer struct {
 	Name      string
 	Begun     bool // it is part of a group
+	Group     string
 	Seed      bool // it is not, and has a history
 	SamePeers bool
 	Role      string
@@ -62,7 +64,8 @@ type link struct {
 	config    Config
 	log       *slog.Logger
 	answer    func(question) answer
-	hangs     func() error // why nothing may be sent to the others, nil: nothing is wrong
+	group     func() string // the name of the own group, "" as long as there is none
+	hangs     func() error  // why nothing may be sent to the others, nil: nothing is wrong
 	transport *inbox
 
 	accepted chan net.Conn
@@ -71,6 +74,7 @@ type link struct {
 
 	mu      sync.Mutex
 	unknown []net.Conn // that have not said yet what they are, the oldest first
+	told    []string   // members that were found to be of another group
 }
 
 var (
@@ -78,9 +82,9 @@ var (
 	_ raft.ServerAddressProvider = (*link)(nil)
 )
 
-func newLink(c Config, log *slog.Logger, answer func(question) answer, hangs func() error) *link {
+func newLink(c Config, log *slog.Logger, answer func(question) answer, group func() string, hangs func() error) *link {
 	l := &link{
-		config: c, log: log, answer: answer, hangs: hangs,
+		config: c, log: log, answer: answer, group: group, hangs: hangs,
 		accepted: make(chan net.Conn), closed: make(chan struct{}),
 	}
 	go l.listen()
@@ -166,8 +170,25 @@ func (l *link) readGreeting(raw net.Conn) (net.Conn, greeting, error) {
 		return nil, hello, fmt.Errorf("replica: it looks for the member %q", hello.To)
 	case !known:
 		return nil, hello, fmt.Errorf("replica: %q is no other member", hello.From)
+	case hello.Ask == nil && l.isAnother(hello.From, hello.Group):
+		return nil, hello, fmt.Errorf("replica: %q is of another group", hello.From)
 	}
 	return conn, hello, nil
+}
+
+// isAnother reports whether a group that a member is of is another one than the own, and says so once.
+func (l *link) isAnother(member, group string) bool {
+	own := l.group()
+	if group == "" || own == "" || group == own {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.told, member) {
+		l.told = append(l.told, member)
+		l.log.Warn("a member's folder is of another group: it takes no part in this one until it has an empty folder", "peer", member)
+	}
+	return true
 }
 
 // verifyPeer makes sure that whoever connects is one of the members' machines: a user's certificate is not for servers.
@@ -264,7 +285,7 @@ func (l *link) open(ctx context.Context, p Peer, ask *question) (net.Conn, error
 		}
 		conn = secure
 	}
-	if err := writeLine(conn, greeting{Protocol: protocolName, From: l.config.Name, To: p.Name, Ask: ask}); err != nil {
+	if err := writeLine(conn, greeting{Protocol: protocolName, From: l.config.Name, To: p.Name, Group: l.group(), Ask: ask}); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if ask == nil {

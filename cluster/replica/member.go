@@ -35,6 +35,8 @@ type Config struct {
 	Name  string // of this member: one of Peers
 	Peers []Peer // all members, in the same order on each
 	Dir   string // of this member alone
+	// Group is the name that a group gets that begins with this member. No other one may have it.
+	Group string
 
 	Listener net.Listener // at the own address; the Member closes it
 	Security *Security    // nil: whoever gets at the addresses is believed
@@ -76,6 +78,7 @@ type Member struct {
 	raft   *raft.Raft    // from then on
 
 	mu      sync.Mutex
+	group   string         // the name of the group, "" as long as it is none's
 	trouble string         // why the group has not begun
 	seed    *cluster.State // until it has
 }
@@ -128,25 +131,21 @@ func Open(c Config) (*Member, error) {
 		}
 	}
 	m.disk = &disk{patience: hangsAfter * c.Election, log: m.log}
-	m.link = newLink(c, m.log, m.answer, m.disk.err)
+	if m.folder.begun {
+		m.group = m.folder.identity.Group
+	}
+	m.link = newLink(c, m.log, m.answer, m.ownGroup, m.disk.err)
 	return m, nil
 }
 
 // Run takes part in the group until ctx ends or something fails that leaves no way on.
 func (m *Member) Run(ctx context.Context) error {
-	if !m.folder.begun {
-		begin := m.form(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if begin {
-			m.mu.Lock()
-			seed := m.seed
-			m.mu.Unlock()
-			if err := m.folder.begin(m.config.Peers, seed, m.link.transport); err != nil {
-				return err
-			}
-		}
+	join := m.join
+	if m.folder.begun {
+		join = m.checkGroup
+	}
+	if err := join(ctx); err != nil || ctx.Err() != nil {
+		return err
 	}
 	if err := m.start(); err != nil {
 		return err
@@ -164,6 +163,35 @@ func (m *Member) Run(ctx context.Context) error {
 	})
 	return group.Wait()
 }
+
+// join makes this member one of a group, which begins if it has not, or ctx ends.
+func (m *Member) join(ctx context.Context) error {
+	group, begin := m.form(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err := m.folder.identify(identity{m.config.Name, group}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	seed := m.seed
+	m.group = group
+	m.mu.Unlock()
+	if !begin {
+		return nil
+	}
+	return m.folder.begin(m.config.Peers, seed, m.link.transport)
+}
+
+// ownGroup returns the name of the group, "" as long as this member is of none.
+func (m *Member) ownGroup() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.group
+}
+
+// isOfAnother reports whether an answer is of a member of another group.
+func (m *Member) isOfAnother(a answer) bool { return m.link.isAnother(a.Name, a.Group) }
 
 // fail has Run end with the error, if it is the first.
 func (m *Member) fail(err error) {
@@ -323,13 +351,23 @@ const (
 // Members asks all members how they are doing, in the order of the configuration.
 func (m *Member) Members(ctx context.Context) []Standing {
 	all := make([]Standing, len(m.config.Peers))
+	for i, a := range m.askAll(ctx) {
+		all[i].Peer = m.config.Peers[i]
+		if !m.isOfAnother(a) {
+			all[i] = Standing{Peer: all[i].Peer, Role: a.Role, Record: a.Record, API: a.API}
+		}
+	}
+	return all
+}
+
+// askAll has all members tell about themselves, in the order of the configuration; the answer of one that does not is zero.
+func (m *Member) askAll(ctx context.Context) []answer {
+	all := make([]answer, len(m.config.Peers))
 	var group errgroup.Group
 	for i, p := range m.config.Peers {
 		group.Go(func() error {
-			all[i].Peer = p
-			a, err := m.ask(ctx, p)
-			if err == nil {
-				all[i] = Standing{Peer: p, Role: a.Role, Record: a.Record, API: a.API}
+			if a, err := m.ask(ctx, p); err == nil {
+				all[i] = a
 			}
 			return nil
 		})
@@ -349,7 +387,7 @@ func (m *Member) ask(ctx context.Context, p Peer) (answer, error) {
 // answer tells another member about this one.
 func (m *Member) answer(q question) answer {
 	seq, _ := m.machine.view()
-	a := answer{Name: m.config.Name, Role: RoleWaiting, Record: seq, API: m.config.API, SamePeers: slices.Equal(q.Peers, m.config.Peers)}
+	a := answer{Name: m.config.Name, Group: m.ownGroup(), Role: RoleWaiting, Record: seq, API: m.config.API, SamePeers: slices.Equal(q.Peers, m.config.Peers)}
 	select {
 	case <-m.begun:
 		a.Role = RoleStandby

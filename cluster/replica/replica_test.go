@@ -46,6 +46,7 @@ type group struct {
 	election time.Duration
 	live     []*running // nil: it does not run
 	said     *said
+	name     string
 }
 
 // running is a member that runs, and what it came to.
@@ -106,10 +107,11 @@ var groups atomic.Uint32
 // of another one's member that stands still.
 func newGroup(t testing.TB, n int) *group {
 	host := "127.0.0.1"
+	number := groups.Add(1)
 	if runtime.GOOS == "linux" {
-		host = fmt.Sprintf("127.0.0.%d", 1+groups.Add(1)%200)
+		host = fmt.Sprintf("127.0.0.%d", 1+number%200)
 	}
-	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, election: election, said: &said{}}
+	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, election: election, said: &said{}, name: fmt.Sprint("group", number)}
 	for i := range n {
 		l, err := net.Listen("tcp", host+":0")
 		require.NoError(t, err)
@@ -125,7 +127,10 @@ func newGroup(t testing.TB, n int) *group {
 	return g
 }
 
-func (g *group) open(i int) (*Member, *gate, error) {
+func (g *group) open(i int) (*Member, *gate, error) { return g.openAs(i, g.dirs[i]) }
+
+// openAs opens a member with a folder.
+func (g *group) openAs(i int, dir string) (*Member, *gate, error) {
 	var l net.Listener
 	require.Eventually(g.t, func() (ok bool) {
 		var err error
@@ -134,7 +139,7 @@ func (g *group) open(i int) (*Member, *gate, error) {
 	}, patience, 10*time.Millisecond)
 	door := &gate{Listener: l}
 	m, err := Open(Config{
-		Name: g.peers[i].Name, Peers: g.peers, Dir: g.dirs[i], Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name,
+		Name: g.peers[i].Name, Peers: g.peers, Dir: dir, Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name, Group: g.name,
 		Seed:     func() (*cluster.State, error) { return g.seeds[i], nil },
 		Election: g.election, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
@@ -540,6 +545,81 @@ func TestTwoHistoriesAreNotMixed(t *testing.T) {
 	g.start(0)
 	_, term := g.lead()
 	require.Equal(t, form(t, g.seeds[1]), form(t, term.State()))
+}
+
+// A machine whose folder is of another group does not take part, however far that has come, and the history of neither is lost.
+func TestFoldersOfAnotherGroup(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 4)
+	all := g.peers
+	g.peers = all[:3]
+	g.start(0, 1, 2)
+	_, term := g.lead()
+	_, err := write(term, 50)
+	require.NoError(t, err)
+	g.agree(term.State())
+	for i := range 3 {
+		g.stop(i)
+	}
+	other := newGroup(t, 1)
+	other.peers[0] = all[3]
+	for range 3 { // its terms are later ones
+		other.start(0)
+		_, alone := other.lead()
+		_, err = write(alone, 5)
+		require.NoError(t, err)
+		other.stop(0)
+	}
+
+	// It runs first, and finds itself alone.
+	g.peers, other.peers = all, all
+	g.dirs[3] = other.dirs[0]
+	foreign, gate, err := other.openAs(3, other.dirs[0])
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- foreign.Run(ctx) }()
+	alone, err := foreign.Lead(ctx)
+	require.NoError(t, err)
+	gate.set(true) // so that the others do not see it when they start
+	g.start(0, 1, 2)
+	gate.set(false)
+	leader, term := g.lead()
+	require.Eventually(t, func() bool {
+		return strings.Contains(g.said.String(), "folder is of another group: it takes no part in this one until it has an empty folder\" member="+g.peers[leader].Name+" peer=n4")
+	}, patience, 10*time.Millisecond)
+	_, err = write(alone, 5)
+	require.NoError(t, err)
+	_, err = write(term, 5)
+	require.NoError(t, err)
+	g.agree(term.State())
+	require.Empty(t, g.live[leader].Members(t.Context())[3].Role)
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, foreign.Close())
+
+	// Once the others are there it does not start.
+	foreign, _, err = other.openAs(3, other.dirs[0])
+	require.NoError(t, err)
+	require.ErrorContains(t, foreign.Run(t.Context()), "is of another group than n1, n2, n3: leave it to those whose history is to be gone on with")
+	require.NoError(t, foreign.Close())
+	require.NoError(t, os.RemoveAll(other.dirs[0]))
+	g.start(3)
+	g.agree(term.State())
+}
+
+// A folder is of one member, whose promises are in it.
+func TestFoldersOfAnotherMember(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 1)
+	g.start(0)
+	g.lead()
+	g.stop(0)
+	g.peers[0].Name = "n9"
+	_, _, err := g.open(0)
+	require.ErrorContains(t, err, "it is the folder of the member n1: set scheduler.member to that, or give n9 a folder of its own")
+	require.NotErrorIs(t, err, store.ErrDamaged)
+	require.ErrorContains(t, err, g.dirs[0])
 }
 
 func TestPeersHaveToBeTheSame(t *testing.T) {
@@ -955,7 +1035,7 @@ func TestMembersThatAreFarAway(t *testing.T) {
 	g.start(0, 1)
 	m := g.live[0]
 	dial := m.link.config.Dial
-	far := &link{config: m.link.config, log: m.log}
+	far := &link{config: m.link.config, log: m.log, group: m.ownGroup}
 	far.config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		select {
 		case <-time.After(askPatience + askPatience/5):

@@ -195,5 +195,5 @@ func (t *Term) settleMember() (settled bool, err error) {
 func (t *Term) hasNearlyAll(p Peer) bool {
 	a, err := t.member.ask(context.Background(), p)
 	seq, _ := t.member.machine.view()
-	return err == nil && a.Begun && a.Record+nearlyAll >= seq
+	return err == nil && a.Begun && !t.member.isOfAnother(a) && a.Record+nearlyAll >= seq
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -196,7 +197,7 @@ func (m *member) open(standby *server) error {
 			return err
 		}
 		m.Member, err = replica.Open(replica.Config{
-			Name: c.Member, Peers: peers, Dir: filepath.Join(c.StateDir, "replica"),
+			Name: c.Member, Peers: peers, Dir: filepath.Join(c.StateDir, "replica"), Group: rand.Text(),
 			Listener: listener, Dial: dial, Security: security, API: reach.Address,
 			Seed:     func() (*cluster.State, error) { return seed(c.StateDir, m.log) },
 			Election: c.ElectionTimeout, SnapshotEvery: c.CheckpointEvery, Logger: m.log,
