@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -20,11 +21,12 @@ func hashicorpLog(log *slog.Logger) hclog.Logger {
 // sink passes lines of raft on.
 type sink struct{ log *slog.Logger }
 
-// Accept passes on one line. That somebody does not answer the member tells once, in its own words, and raft each time.
+// Accept passes on one line. That somebody does not answer the member tells once, in its own words, and raft each time; and that the log does not
+// go back as far as a member needs is why it gets a snapshot, as each one does when a group begins.
 func (s sink) Accept(_ string, level hclog.Level, message string, args ...any) {
 	to := slog.LevelDebug
 	if level == hclog.Error && !strings.HasPrefix(message, "failed to heartbeat") && !strings.HasPrefix(message, "failed to appendEntries") &&
-		!strings.HasPrefix(message, "failed to make request") {
+		!strings.HasPrefix(message, "failed to make request") && !slices.Contains(args, any(raft.ErrLogNotFound)) {
 		to = slog.LevelWarn // it goes on all the same
 	}
 	s.log.Log(context.Background(), to, "raft: "+message, args...)

@@ -283,6 +283,7 @@ func TestRecordsOutliveTheirLeader(t *testing.T) {
 	require.Equal(t, 10, n)
 	before := term.State()
 	g.agree(before)
+	require.NotContains(t, g.said.String(), "level=WARN msg=\"raft", "nothing was wrong")
 
 	g.stop(first)
 	select {
