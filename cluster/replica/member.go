@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -312,11 +313,39 @@ func (m *Member) Leader() Leader {
 	return Leader{Name: string(id)}
 }
 
-// Trouble says why the group has not begun, "" if it has.
+// Trouble says why the group has not begun, or cannot elect anybody by the settings of this member; "" if it can.
 func (m *Member) Trouble() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.trouble
+	select {
+	case <-m.begun:
+		return m.unreachable()
+	default:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.trouble
+	}
+}
+
+// unreachable says that most of those who have votes are none of the configured members, if nobody leads.
+func (m *Member) unreachable() string {
+	f := m.raft.GetConfiguration()
+	if _, leader := m.raft.LeaderWithID(); leader != "" || f.Error() != nil {
+		return ""
+	}
+	var voters, unknown []string
+	for _, s := range f.Configuration().Servers {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		voters = append(voters, string(s.ID))
+		if _, err := m.link.ServerAddr(s.ID); err != nil {
+			unknown = append(unknown, string(s.ID))
+		}
+	}
+	if 2*(len(voters)-len(unknown)) > len(voters) || len(voters) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the group consists of %s, of whom most have to be there, and scheduler.peers here lacks %s: have them there until others have taken their places, one after the other",
+		strings.Join(voters, ", "), strings.Join(unknown, ", "))
 }
 
 // Close ends the member's part in the group. What it has said to have is on its disk. It does not wait for a disk that does not answer.

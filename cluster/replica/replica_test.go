@@ -609,6 +609,28 @@ func TestFoldersOfAnotherGroup(t *testing.T) {
 	g.agree(term.State())
 }
 
+// Whoever sets other peers while most members of the group are none of them is told why nobody leads.
+func TestMostMembersAreNoPeers(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	all := g.peers
+	g.start(0, 1, 2)
+	g.lead()
+	require.Empty(t, g.live[0].Trouble())
+	for i := range g.live {
+		g.stop(i)
+	}
+	g.peers = all[:2]
+	g.start(0)
+	require.Empty(t, g.live[0].Trouble(), "two of three are most")
+	g.stop(0)
+	g.peers = all[:1]
+	g.start(0)
+	require.Eventually(t, func() bool {
+		return strings.Contains(g.live[0].Trouble(), "consists of n1, n2, n3, of whom most have to be there, and scheduler.peers here lacks n2, n3: ")
+	}, patience, 10*time.Millisecond)
+}
+
 // A folder is of one member, whose promises are in it.
 func TestFoldersOfAnotherMember(t *testing.T) {
 	t.Parallel()
