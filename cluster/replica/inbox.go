@@ -25,22 +25,39 @@ var (
 	_ raft.WithClose   = (*inbox)(nil)
 )
 
-// newInbox returns an inbox that works until closed is closed.
-func newInbox(t *raft.NetworkTransport, closed <-chan struct{}, log *slog.Logger) *inbox {
+// newInbox returns an inbox that works until closed is closed. mayVote says why this member may not vote for another one whose last entry has a
+// term and an index, nil if raft may decide; it may take its time.
+func newInbox(t *raft.NetworkTransport, mayVote func(candidate string, term, index uint64) error, closed <-chan struct{}, log *slog.Logger) *inbox {
 	b := &inbox{t, make(chan raft.RPC)}
+	pass := func(rpc raft.RPC) {
+		select {
+		case b.read <- rpc:
+		case <-closed:
+		}
+	}
+	vote := func(rpc raft.RPC, candidate []byte, term, index uint64) {
+		if err := mayVote(string(candidate), term, index); err != nil {
+			refuse(rpc, err)
+			return
+		}
+		pass(rpc)
+	}
 	go func() {
 		for {
 			select {
 			case rpc := <-t.Consumer():
-				if err := checkCommand(rpc.Command); err != nil {
-					log.Warn("a member sends what cannot be read", "peer", sender(rpc.Command), "error", err)
-					go refuse(rpc, err)
-					continue
-				}
-				select {
-				case b.read <- rpc:
-				case <-closed:
-					return
+				switch c := rpc.Command.(type) {
+				case *raft.RequestVoteRequest:
+					go vote(rpc, c.ID, c.LastLogTerm, c.LastLogIndex)
+				case *raft.RequestPreVoteRequest:
+					go vote(rpc, c.ID, c.LastLogTerm, c.LastLogIndex)
+				default:
+					if err := checkCommand(c); err != nil {
+						log.Warn("a member sends what cannot be read", "peer", sender(c), "error", err)
+						go refuse(rpc, err)
+						continue
+					}
+					pass(rpc)
 				}
 			case <-closed:
 				return

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ type Member struct {
 
 	mu      sync.Mutex
 	group   string         // the name of the group, "" as long as it is none's
-	trouble string         // why the group has not begun
+	trouble string         // why the group has not begun, or this member has no vote in it
 	seed    *cluster.State // until it has
 }
 
@@ -135,7 +136,7 @@ func Open(c Config) (*Member, error) {
 	if m.folder.begun {
 		m.group = m.folder.identity.Group
 	}
-	m.link = newLink(c, m.log, m.answer, m.ownGroup, m.disk.err)
+	m.link = newLink(c, m.log, m.answer, m.ownGroup, m.mayVote, m.disk.err)
 	return m, nil
 }
 
@@ -341,11 +342,63 @@ func (m *Member) unreachable() string {
 			unknown = append(unknown, string(s.ID))
 		}
 	}
-	if 2*(len(voters)-len(unknown)) > len(voters) || len(voters) == 0 {
+	if len(voters) == 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.trouble
+	}
+	if 2*(len(voters)-len(unknown)) > len(voters) {
 		return ""
 	}
 	return fmt.Sprintf("the group consists of %s, of whom most have to be there, and scheduler.peers here lacks %s: have them there until others have taken their places, one after the other",
 		strings.Join(voters, ", "), strings.Join(unknown, ", "))
+}
+
+// end returns the term and the index of the last entry that this member has. Raft has begun.
+func (m *Member) end() (term, index uint64) {
+	stats := m.raft.Stats()
+	for _, last := range []string{"last_log", "last_snapshot"} {
+		t, _ := strconv.ParseUint(stats[last+"_term"], 10, 64) // they are numbers
+		i, _ := strconv.ParseUint(stats[last+"_index"], 10, 64)
+		if t > term || t == term && i > index {
+			term, index = t, i
+		}
+	}
+	return term, index
+}
+
+// mayVote says why this member may not vote for another one, whose last entry has a term and an index. One that does not know yet who the group
+// are may have lost its folder, and forgotten what it has said to have: raft would have it vote for whoever asks. It waits for what all
+// others say, as does a group that begins.
+func (m *Member) mayVote(candidate string, term, index uint64) error {
+	select {
+	case <-m.begun:
+		if f := m.raft.GetConfiguration(); f.Error() == nil && len(f.Configuration().Servers) > 0 {
+			return nil
+		}
+	default:
+	}
+	var silent []string
+	for i, a := range m.askAll(context.Background()) {
+		switch name := m.config.Peers[i].Name; {
+		case a.Name == "":
+			silent = append(silent, name)
+		case name != candidate && (a.Term > term || a.Term == term && a.Entry > index):
+			return fmt.Errorf("replica: %s has more than %s", name, candidate)
+		}
+	}
+	if len(silent) == 0 {
+		return nil
+	}
+	trouble := "this member has an empty folder, and no vote until all others answer: nothing is heard of " + strings.Join(silent, ", ")
+	m.mu.Lock()
+	told := m.trouble == trouble
+	m.trouble = trouble
+	m.mu.Unlock()
+	if !told {
+		m.log.Warn(trouble)
+	}
+	return fmt.Errorf("replica: %s", trouble)
 }
 
 // Close ends the member's part in the group. What it has said to have is on its disk. It does not wait for a disk that does not answer.
@@ -423,6 +476,7 @@ func (m *Member) answer(q question) answer {
 		if m.leads() {
 			a.Role = RoleLeader
 		}
+		a.Term, a.Entry = m.end()
 	default:
 		m.mu.Lock()
 		a.Seed = m.seed != nil

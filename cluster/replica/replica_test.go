@@ -631,6 +631,37 @@ func TestMostMembersAreNoPeers(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 }
 
+// A member that has lost its folder has no vote that could lose what it has said to have: it waits for all others, who know.
+func TestAnEmptyFolderUnderAnOldName(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	_, term := g.lead()
+	_, err := write(term, 5)
+	require.NoError(t, err)
+	g.agree(term.State())
+	g.stop(2)
+	_, term = g.lead()
+	_, err = write(term, 5)
+	require.NoError(t, err)
+	g.agree(term.State())
+	g.stop(0)
+	g.stop(1)
+
+	require.NoError(t, os.RemoveAll(g.dirs[1]))
+	g.start(1, 2)
+	require.Eventually(t, func() bool {
+		return g.live[1].Trouble() == "this member has an empty folder, and no vote until all others answer: nothing is heard of n1"
+	}, patience, 10*time.Millisecond)
+	time.Sleep(3 * election)
+	require.Empty(t, g.live[2].Leader(), "n3 does not have all that was acknowledged")
+	g.start(0)
+	_, again := g.lead()
+	require.Equal(t, form(t, term.State()), form(t, again.State()))
+	g.agree(term.State())
+	require.Empty(t, g.live[1].Trouble())
+}
+
 // A folder is of one member, whose promises are in it.
 func TestFoldersOfAnotherMember(t *testing.T) {
 	t.Parallel()
