@@ -47,6 +47,7 @@ type group struct {
 	live     []*running // nil: it does not run
 	said     *said
 	name     string
+	seed     func(i int) (*cluster.State, error)
 }
 
 // running is a member that runs, and what it came to.
@@ -112,6 +113,7 @@ func newGroup(t testing.TB, n int) *group {
 		host = fmt.Sprintf("127.0.0.%d", 1+number%200)
 	}
 	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, election: election, said: &said{}, name: fmt.Sprint("group", number)}
+	g.seed = func(i int) (*cluster.State, error) { return g.seeds[i], nil }
 	for i := range n {
 		l, err := net.Listen("tcp", host+":0")
 		require.NoError(t, err)
@@ -140,7 +142,7 @@ func (g *group) openAs(i int, dir string) (*Member, *gate, error) {
 	door := &gate{Listener: l}
 	m, err := Open(Config{
 		Name: g.peers[i].Name, Peers: g.peers, Dir: dir, Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name, Group: g.name,
-		Seed:     func() (*cluster.State, error) { return g.seeds[i], nil },
+		Seed:     func() (*cluster.State, error) { return g.seed(i) },
 		Election: g.election, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	return m, door, err
@@ -298,7 +300,13 @@ func TestRecordsOutliveTheirLeader(t *testing.T) {
 	_, err = write(after, 10)
 	require.NoError(t, err)
 
+	tells := func(what string) {
+		told := fmt.Sprintf("msg=%q member=%s peer=%s", what, g.peers[second].Name, g.peers[first].Name)
+		require.Eventually(t, func() bool { return strings.Contains(g.said.String(), told) }, patience, 5*time.Millisecond, told)
+	}
+	tells("a member does not answer any more")
 	g.start(first)
+	tells("a member answers again")
 	g.agree(after.State())
 	r := g.live[first]
 	require.Eventually(t, func() bool { return r.Leader() == Leader{g.peers[second].Name, "api-of-" + g.peers[second].Name} }, patience, 5*time.Millisecond)
@@ -525,10 +533,29 @@ func TestAGroupBeginsWithTheHistoryThatThereIs(t *testing.T) {
 	g.agree(seed)
 	require.Empty(t, g.live[0].Trouble())
 
-	// It began once: another seed is no matter.
+	// It began once: another seed is no matter, nor whether it can be read.
 	g.stop(1)
-	g.seeds[1] = cluster.NewState()
+	g.seed = func(int) (*cluster.State, error) { return nil, errors.New("it is damaged") }
 	g.start(1)
+	g.agree(seed)
+}
+
+// A member that was ended right after it had begun the group goes on with it.
+func TestEndedAfterTheBeginning(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 2)
+	g.seeds[1] = cluster.NewState()
+	next(g.seeds[1])
+	m, _, err := g.open(1)
+	require.NoError(t, err)
+	require.NoError(t, m.folder.identify(identity{"n2", g.name}))
+	require.NoError(t, m.folder.begin(g.peers, g.seeds[1], m.link.transport))
+	require.NoError(t, m.Close())
+	seed := g.seeds[1]
+	g.seeds[1] = nil
+	g.start(0, 1)
+	_, term := g.lead()
+	require.Equal(t, form(t, seed), form(t, term.State()))
 	g.agree(seed)
 }
 
@@ -1077,6 +1104,10 @@ func TestManyThatSayNothing(t *testing.T) {
 		defer func() { require.NoError(t, conn.Close()) }()
 	}
 	require.Equal(t, RoleLeader, g.live[1-leader].Members(t.Context())[leader].Role)
+	link := g.live[leader].link
+	link.mu.Lock()
+	require.LessOrEqual(t, len(link.unknown), maxUnknown)
+	link.mu.Unlock()
 }
 
 // reseal gives an entry that was changed the checksum that it would have been written with.
