@@ -2,6 +2,9 @@ package store
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -26,6 +29,21 @@ func TestAdviceIsNoWarning(t *testing.T) {
 	w.Warningf("Cache life expectancy (in seconds): %+v\n", "50p: 2.00")
 	w.Warningf("While forcing compaction on level %d: %v\n", 0, "no room")
 	require.Equal(t, []string{"While forcing compaction on level 0: no room"}, said)
+}
+
+// A store is its owner's alone, with the folders above it that there were not, and leaves room on the disk.
+func TestANewStore(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "a")
+	dir := filepath.Join(above, "b")
+	s, err := Open(dir, Kind{Magic: "sluice-test", Version: 1, Oldest: 1}, Options{})
+	require.NoError(t, err)
+	require.EqualValues(t, DefaultReserve, s.Reserve.Load())
+	for path, want := range map[string]fs.FileMode{above: 0o700, dir: 0o700, filepath.Join(dir, formatName): 0o600, filepath.Join(dir, lastName): 0o600} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, want, info.Mode().Perm(), path)
+	}
+	require.NoError(t, s.Close())
 }
 
 // What the machine lacks is no damage: nobody is to throw a store away for it.
