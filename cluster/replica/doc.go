@@ -14,11 +14,12 @@
 // # Files
 //
 // The member's folder is a store (package store) of the log and of what Raft must not forget, and in its folder snapshots there is the
-// state as of some entry, which takes the place of the entries before. An entry and a snapshot hold batches of package journal, each with
+// state as of some entry, which takes the place of the entries before. It says of which member and which group it is. An entry and a snapshot hold batches of package journal, each with
 // a checksum.
 //
 // # How a group begins
 //
 // Only while no member has a log yet, and all of them answer: the one whose history is to be gone on with begins, or else the first of
-// the list. A member that finds a group that has begun waits until its leader calls, and gets all that there is.
+// the list, and gives the group a name. A member that finds a group that has begun waits until its leader calls, and gets all that there is.
+// Members that are of different groups do not talk with each other.
 package replica

@@ -469,7 +469,7 @@ func (m *Member) ask(ctx context.Context, p Peer) (answer, error) {
 // answer tells another member about this one.
 func (m *Member) answer(q question) answer {
 	seq, _ := m.machine.view()
-	a := answer{Name: m.config.Name, Group: m.ownGroup(), Role: RoleWaiting, Record: seq, API: m.config.API, SamePeers: slices.Equal(q.Peers, m.config.Peers)}
+	a := answer{Name: m.config.Name, Role: RoleWaiting, Record: seq, API: m.config.API, SamePeers: slices.Equal(q.Peers, m.config.Peers)}
 	select {
 	case <-m.begun:
 		a.Role = RoleStandby
@@ -483,5 +483,6 @@ func (m *Member) answer(q question) answer {
 		m.mu.Unlock()
 	}
 	a.Begun = m.folder.begun || a.Role != RoleWaiting
+	a.Group = m.ownGroup() // which is known to whoever has begun
 	return a
 }
