@@ -323,6 +323,12 @@ func TestTheNewestSnapshotCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "gets all from the others")
 
 	_, err = known(t, g, dir, func(dir string) {
+		changeFile(t, filepath.Join(newest(dir), "meta.json"), func(b []byte) []byte { return b[:len(b)/2] })
+	})
+	require.ErrorIs(t, err, store.ErrDamaged)
+	require.ErrorContains(t, err, "not all of the 2 snapshots")
+
+	_, err = known(t, g, dir, func(dir string) {
 		state := filepath.Join(newest(dir), "state.bin")
 		require.NoError(t, os.Remove(state))
 		require.NoError(t, os.Symlink(state, state))
@@ -343,6 +349,14 @@ func TestTheNewestSnapshotCannotBeRead(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNewer)
 	require.ErrorContains(t, err, "of a newer version, which this one has to be, too")
 	require.NotContains(t, err.Error(), "gets all from the others", "it would get the same again")
+
+	g.dirs[0] = dir
+	m, _, err := g.open(0)
+	require.NoError(t, err)
+	seen, err := m.folder.snapshots.List()
+	require.NoError(t, err)
+	require.Len(t, seen, 1, "raft would take the other one")
+	require.NoError(t, m.Close())
 }
 
 // What a crash leaves of a snapshot that was being written takes no room for ever.

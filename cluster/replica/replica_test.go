@@ -649,6 +649,7 @@ func TestMostMembersAreNoPeers(t *testing.T) {
 	}
 	g.peers = all[:2]
 	g.start(0)
+	<-g.live[0].begun
 	require.Empty(t, g.live[0].Trouble(), "two of three are most")
 	g.stop(0)
 	g.peers = all[:1]
@@ -696,7 +697,7 @@ func TestFoldersOfAnotherMember(t *testing.T) {
 	g.start(0)
 	g.lead()
 	g.stop(0)
-	g.peers[0].Name = "n9"
+	g.peers = []Peer{{"n9", g.peers[0].Address}}
 	_, _, err := g.open(0)
 	require.ErrorContains(t, err, "it is the folder of the member n1: set scheduler.member to that, or give n9 a folder of its own")
 	require.NotErrorIs(t, err, store.ErrDamaged)
