@@ -22,17 +22,18 @@ func (d *decoder) problem(at ast.Node, format string, args ...any) {
 	d.problems = append(d.problems, &Problem{d.file, pos.Line, pos.Column, fmt.Sprintf(format, args...)})
 }
 
-// message fills m from a mapping, or from a list where m holds nothing but a list.
-func (d *decoder) message(m protoreflect.Message, node ast.Node, depth int) {
+// message fills m from a mapping, or from a list where m holds nothing but a list. what names the node to people, here and below:
+// it is the key that stands before it in the file.
+func (d *decoder) message(m protoreflect.Message, what string, node ast.Node, depth int) {
 	if depth > MaxDepth {
 		d.problem(node, "lies deeper than %d levels", MaxDepth)
 		return
 	}
 	if fd := onlyList(m.Descriptor()); fd != nil {
-		d.list(m, fd, node, depth)
+		d.list(m, fd, what, node, depth)
 		return
 	}
-	pairs, ok := d.mapping(node, nameOf(m.Descriptor()))
+	pairs, ok := d.mapping(node, what)
 	if !ok {
 		return
 	}
@@ -77,27 +78,27 @@ func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor,
 	case fd.IsMap():
 		d.mapField(m, fd, node)
 	case fd.IsList():
-		d.list(m, fd, node, depth)
+		d.list(m, fd, keyOf(fd), node, depth)
 	case isWellKnown(fd):
 		if v, ok := d.wellKnown(fd, node); ok {
 			m.Set(fd, v)
 		}
 	case fd.Kind() == protoreflect.MessageKind:
-		d.message(m.Mutable(fd).Message(), node, depth+1)
+		d.message(m.Mutable(fd).Message(), keyOf(fd), node, depth+1)
 	default:
-		if v, ok := d.scalar(fd, node); ok {
+		if v, ok := d.scalar(fd, keyOf(fd), node); ok {
 			m.Set(fd, v)
 		}
 	}
 }
 
-func (d *decoder) list(m protoreflect.Message, fd protoreflect.FieldDescriptor, node ast.Node, depth int) {
+func (d *decoder) list(m protoreflect.Message, fd protoreflect.FieldDescriptor, what string, node ast.Node, depth int) {
 	if d.refused(node) {
 		return
 	}
 	seq, ok := node.(*ast.SequenceNode)
 	if !ok {
-		d.problem(node, "%s: expected a list, found %s", keyOf(fd), kindOf(node))
+		d.problem(node, "%s: expected a list, found %s", what, kindOf(node))
 		return
 	}
 	list := m.Mutable(fd).List()
@@ -106,8 +107,8 @@ func (d *decoder) list(m protoreflect.Message, fd protoreflect.FieldDescriptor, 
 			continue
 		}
 		if fd.Kind() == protoreflect.MessageKind {
-			d.message(list.AppendMutable().Message(), item, depth+1)
-		} else if v, ok := d.scalar(fd, item); ok {
+			d.message(list.AppendMutable().Message(), what, item, depth+1)
+		} else if v, ok := d.scalar(fd, what, item); ok {
 			list.Append(v)
 		}
 	}
@@ -124,7 +125,7 @@ func (d *decoder) mapField(m protoreflect.Message, fd protoreflect.FieldDescript
 		if !ok || d.refused(p.Value) {
 			continue
 		}
-		if v, ok := d.scalar(fd.MapValue(), p.Value); ok {
+		if v, ok := d.scalar(fd.MapValue(), key, p.Value); ok {
 			into.Set(protoreflect.ValueOfString(key).MapKey(), v)
 		}
 	}

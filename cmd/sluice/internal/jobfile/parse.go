@@ -72,7 +72,7 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 	var all []M
 	for _, doc := range filled(file) {
 		m := blank()
-		d.message(m.ProtoReflect(), doc.Body, 0)
+		d.message(m.ProtoReflect(), nameOf(m.ProtoReflect().Descriptor()), doc.Body, 0)
 		all = append(all, m)
 	}
 	if err := errors.Join(d.problems...); err != nil {
