@@ -3,11 +3,13 @@ package jobfile
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -73,6 +75,10 @@ func (d *decoder) octal(what string, n *ast.IntegerNode) bool {
 
 func (d *decoder) integer(what string, node ast.Node, low, high int64) (int64, bool) {
 	n, ok := node.(*ast.IntegerNode)
+	if !ok && tooLong(node) {
+		d.problem(node, "%s: %s is out of range: %d to %d", what, node.GetToken().Value, low, high)
+		return 0, false
+	}
 	if !ok {
 		d.problem(node, "%s: expected a whole number, found %s", what, kindOf(node))
 		return 0, false
@@ -93,6 +99,16 @@ func (d *decoder) integer(what string, node ast.Node, low, high int64) (int64, b
 		return 0, false
 	}
 	return value, true
+}
+
+// tooLong reports a whole number beyond 64 bits, which the parser takes for a text.
+func tooLong(node ast.Node) bool {
+	n, ok := node.(*ast.StringNode)
+	if !ok || n.Token.Type != token.StringType { // in quotes it is a text
+		return false
+	}
+	_, ok = new(big.Int).SetString(n.Value, 10)
+	return ok
 }
 
 func (d *decoder) enum(fd protoreflect.FieldDescriptor, what string, node ast.Node) (v protoreflect.Value, ok bool) {
