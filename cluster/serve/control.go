@@ -200,7 +200,7 @@ func (c *control) health(ctx context.Context, h *sluicev1.RunHealth) error {
 		return rules.Health(tx, c.shard, e)
 	}, func(err error) {
 		if err != nil {
-			c.s.log.Error("health refused by the state", "run", run, "error", err)
+			c.refused("health", run, err)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		return err
 	}, func(err error) {
 		if err != nil {
-			c.s.log.Error("status refused by the state", "run", cluster.RunID{Task: e.Task, Run: e.Run}, "error", err)
+			c.refused("status", cluster.RunID{Task: e.Task, Run: e.Run}, err)
 			<-c.slots
 			return // unacknowledged, so it comes again
 		}
@@ -238,6 +238,14 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		}
 		c.answers <- answer
 	})
+}
+
+// refused logs what a shard told of a run and the State did not take. That the journal failed, or that this scheduler leads no more, says
+// nothing of the run.
+func (c *control) refused(what string, run cluster.RunID, err error) {
+	if !stopping(err) {
+		c.s.log.Error(what+" refused by the state", "run", run, "error", err)
+	}
 }
 
 // spare tells whether a run that nobody waits for is to be left alone, as nothing is killed. Dispatch then hears of it,

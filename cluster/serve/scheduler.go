@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -193,7 +192,7 @@ func (s *Scheduler) begin() error {
 // the journal failed the writer tells.
 func (s *Scheduler) byItself(ctx context.Context, command func(*Tx) error) {
 	err := s.Do(ctx, command)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) && !errors.Is(err, errJournal) {
+	if err != nil && ctx.Err() == nil && !stopping(err) {
 		s.log.Error("what was due could not be done", "error", err)
 	}
 }

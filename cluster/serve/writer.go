@@ -18,6 +18,9 @@ var ErrStopped = errors.New("serve: the scheduler is stopping")
 // errJournal is what commands get that could not be made durable, with the journal's own error.
 var errJournal = errors.New("serve: the journal failed, stopping")
 
+// stopping reports an error that says nothing of the command: the writer has stopped, or stops with it and tells why.
+func stopping(err error) bool { return errors.Is(err, ErrStopped) || errors.Is(err, errJournal) }
+
 // maxBatch bounds the commands that share one sync, and so the latency that a flood adds to each of them.
 const maxBatch = 512
 

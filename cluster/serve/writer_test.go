@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -285,4 +286,27 @@ func TestWhatIsDueAndCannotBeDone(t *testing.T) {
 	a.byItself(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobDeleted{Job: 7}) })
 	require.Contains(t, log.String(), "job 7 does not exist")
 	a.submit(t, sleepJob("job"))
+}
+
+// When the journal fails, or this scheduler leads no more, what was on its way to the journal just then is not logged as what the State
+// refused: of a thousand runs that would be a thousand errors.
+func TestStatusesAreNotRefusedByAJournalThatFails(t *testing.T) {
+	var log syncBuffer
+	a := newAPITestWith(t, func(c *Config) {
+		c.Journal, c.Logger = &brokenLog{journal.NewMemory(), 1}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	held, release := make(chan struct{}), make(chan struct{})
+	require.NoError(t, a.Send(t.Context(), 0, func(*Tx) error { close(held); <-release; return nil }, func(error) {}))
+	<-held
+	c := &control{s: a.Scheduler, shard: "s", slots: make(chan struct{}, 1), answers: make(chan []*sluicev1.ShardDown, 1)}
+	require.NoError(t, c.status(t.Context(), runStatus(ref(1, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING)))
+	require.NoError(t, c.health(t.Context(), &sluicev1.RunHealth{Run: ref(1, 0, 1)}))
+	answer := make(chan error, 1)
+	require.NoError(t, a.Send(t.Context(), 0, func(tx *Tx) error {
+		return tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a"}})
+	}, func(err error) { answer <- err }))
+	close(release)
+	require.ErrorIs(t, <-answer, errBroken)
+	require.Empty(t, c.slots)
+	require.NotContains(t, log.String(), "refused")
 }
