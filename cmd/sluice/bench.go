@@ -313,8 +313,11 @@ func (f *benchFlags) writable() error {
 }
 
 // writable makes sure that the file that a flag names can be written when the work is done, which may be in hours. What is in it stays
-// until then.
+// until then. A pipe is left alone: whoever reads it would take it for ended.
 func writable(flag, path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return nil
+	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err == nil {
 		err = file.Close()

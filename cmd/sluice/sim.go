@@ -449,8 +449,11 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	if err := f.readThrough(cmd.Context()); err != nil {
 		return exitError{exitUsage, err}
 	}
-	if f.html != "" {
-		if err := writable("html", f.html); err != nil {
+	for _, out := range []struct{ flag, path string }{{"placements", f.placements}, {"html", f.html}} {
+		if out.path == "" {
+			continue
+		}
+		if err := writable(out.flag, out.path); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,10 @@ func TestSimulateForNoPage(t *testing.T) {
 	got := try(t, "", append(strings.Fields(simLine), "--html", filepath.Join(t.TempDir(), "none", "page.html"))...)
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.err, "--html: open ")
+	got = try(t, "", append(strings.Fields(simLine), "--placements", filepath.Join(t.TempDir(), "none", "runs.csv"))...)
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.err, "--placements: open ")
+	require.Empty(t, got.out)
 	require.Empty(t, got.out, "it ran")
 }
 
@@ -245,6 +250,29 @@ func TestSimPipe(t *testing.T) {
 		require.Equal(t, exitUsage, got.code, want)
 		require.Contains(t, got.err, want)
 		require.Empty(t, got.out)
+	}
+}
+
+// TestSimIntoPipes: who reads a page or runs from a pipe gets them whole.
+func TestSimIntoPipes(t *testing.T) {
+	noSettings(t)
+	for flag, end := range map[string]string{"--html": "</html>\n", "--placements": "false\n"} {
+		path := filepath.Join(t.TempDir(), "pipe")
+		require.NoError(t, syscall.Mkfifo(path, 0o600))
+		read := make(chan string, 1)
+		go func() {
+			text, _ := os.ReadFile(path)
+			read <- string(text)
+		}()
+		ended := make(chan answer, 1)
+		go func() { ended <- try(t, "", append(strings.Fields(simLine), flag, path)...) }()
+		select {
+		case text := <-read:
+			require.True(t, strings.HasSuffix(text, end), "%s: %q", flag, text)
+		case <-time.After(time.Minute):
+			t.Fatal("nothing comes")
+		}
+		require.Zero(t, (<-ended).code, flag)
 	}
 }
 
