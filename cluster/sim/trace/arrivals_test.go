@@ -294,4 +294,29 @@ func TestArrived(t *testing.T) {
 	part, _ = w.Arrived(j.Submit)
 	require.Less(t, part, 1.0, "all are said to have arrived, and the first one has")
 	require.NoError(t, w.Close())
+
+	// A short one is read at once, and a long one piece by piece.
+	w, err = Open(Options{Format: "csv", Jobs: path, Fleet: Fleet{Hosts: 1, CPUMilli: 2000}})
+	require.NoError(t, err)
+	j, err = w.Jobs.Next()
+	require.NoError(t, err)
+	_, known = w.Arrived(j.Submit)
+	require.False(t, known, "all are said to have arrived, and the first one has")
+	require.NoError(t, w.Close())
+
+	long := []byte("job,submit_s\n")
+	for i := range 100_000 {
+		long = fmt.Appendf(long, "j%d,%d\n", i, i)
+	}
+	require.NoError(t, os.WriteFile(path, long, 0o600))
+	w, err = Open(Options{Format: "csv", Jobs: path, Fleet: Fleet{Hosts: 1, CPUMilli: 2000}})
+	require.NoError(t, err)
+	for range 50_000 {
+		j, err = w.Jobs.Next()
+		require.NoError(t, err)
+	}
+	part, known = w.Arrived(j.Submit)
+	require.True(t, known)
+	require.InDelta(t, 0.5, part, 0.1)
+	require.NoError(t, w.Close())
 }

@@ -82,7 +82,7 @@ type Workload struct {
 }
 
 // Arrived returns which part of the jobs has arrived at a time of the trace, from 0 to 1: of the time, or of the file.
-// Known is false where neither says.
+// Known is false where neither says, as a file that has been read to its end: its last jobs, in a short one all, may wait in memory.
 func (w *Workload) Arrived(now time.Duration) (part float64, known bool) {
 	switch {
 	case w.until > 0:
@@ -91,7 +91,7 @@ func (w *Workload) Arrived(now time.Duration) (part float64, known bool) {
 		return 0, false
 	}
 	at, err := w.file.Seek(0, io.SeekCurrent)
-	return float64(at) / float64(w.size), err == nil
+	return float64(at) / float64(w.size), err == nil && at < w.size
 }
 
 // Close releases the file behind Jobs.
