@@ -35,6 +35,15 @@ const (
 // kinds lists them in the order in which rates are drawn.
 var kinds = []FaultKind{HostCrash, RackCut, HostDrain, LinkCut, Crash, SchedulingOff, KillingOff}
 
+// kindNames lists them for people.
+func kindNames() string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
 // Fault is one scripted fault.
 type Fault struct {
 	At     time.Duration // since the beginning of the trace
@@ -71,7 +80,7 @@ func (f *Faults) validate() error {
 	var problems []error
 	for kind, r := range f.Rates {
 		if !slices.Contains(kinds, kind) {
-			problems = append(problems, fmt.Errorf("sim: no fault %q; there are: %v", kind, kinds))
+			problems = append(problems, fmt.Errorf("sim: no fault %q; there are: %s", kind, kindNames()))
 		}
 		if r.Every < 0 || r.For < 0 || r.Every > 0 && r.For == 0 {
 			problems = append(problems, fmt.Errorf("sim: fault %s: every %v for %v; both must be above zero", kind, r.Every, r.For))
@@ -79,7 +88,7 @@ func (f *Faults) validate() error {
 	}
 	for i, x := range f.Script {
 		if !slices.Contains(kinds, x.Kind) || x.At < 0 || x.For <= 0 {
-			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v; give a kind of %v, a time, and how long", i+1, x.Kind, x.At, x.For, kinds))
+			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v; want one of %s, a time, and how long", i+1, x.Kind, x.At, x.For, kindNames()))
 		}
 		if max(x.At, x.For) > latest {
 			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v: at most %v each", i+1, x.Kind, x.At, x.For, latest))
@@ -135,7 +144,7 @@ func (f *Faults) set(key, value string) (err error) {
 		f.StatusReordered, err = parseProbability(value)
 	default:
 		if !slices.Contains(kinds, FaultKind(key)) {
-			return fmt.Errorf("no such fault; there are %v, launch-refused, launch-fails, status-delay, status-duplicated and status-reordered", kinds)
+			return fmt.Errorf("no such fault; there are %s, launch-refused, launch-fails, status-delay, status-duplicated and status-reordered", kindNames())
 		}
 		every, down, both := strings.Cut(value, "/")
 		if !both {

@@ -45,7 +45,7 @@ func TestFaultsFromText(t *testing.T) {
 	require.Equal(t, Fault{At: 90 * time.Second, Kind: HostCrash, Target: "node:7", For: 30 * time.Second}, x)
 
 	for text, want := range map[string]string{
-		"hosts=1h/5m":                       "no such fault",
+		"hosts=1h/5m":                       "no such fault; there are host, rack, drain, link, scheduler, scheduling, killing, launch-refused",
 		"host=1h":                           "as in host=1h/5m",
 		"host=1h/0s":                        "must be above zero",
 		"host=1ns/1h":                       "must be at least 1ms",
@@ -109,9 +109,13 @@ func TestConfigIsChecked(t *testing.T) {
 	_, err = Run(t.Context(), c)
 	require.ErrorContains(t, err, "no hosts")
 	for want, set := range map[string]func(*Config){
-		"the batch window is 8760h0m1s: at most 8760h0m0s": func(c *Config) { c.BatchWindow = longest + time.Second },
-		"the slack window is ":                             func(c *Config) { c.Usage = Usage{Mean: 0.5, Window: 1 << 62} },
-		"the interval between reports of usage is 10ms or": func(c *Config) { c.Usage = Usage{Mean: 0.5, Interval: 1} },
+		"the batch window is 8760h0m1s: at most 8760h0m0s":                  func(c *Config) { c.BatchWindow = longest + time.Second },
+		"the slack window is ":                                              func(c *Config) { c.Usage = Usage{Mean: 0.5, Window: 1 << 62} },
+		"the interval between reports of usage is 1ns: want 10ms or more":   func(c *Config) { c.Usage = Usage{Mean: 0.5, Interval: 1} },
+		"the margin of what tasks use is -1 percent":                        func(c *Config) { c.Usage = Usage{Mean: 0.5, Margin: -1} },
+		"tasks use 2 of what they ask for: want a part above 0":             func(c *Config) { c.Usage = Usage{Mean: 2} },
+		"3 of the hosts and 0 of the runs are slow: want parts from 0 to 1": func(c *Config) { c.Stragglers = Stragglers{Hosts: 3} },
+		"slow runs take 0.5 times as long: want 1 to 1000":                  func(c *Config) { c.Stragglers = Stragglers{Hosts: 1, Slowdown: 0.5} },
 	} {
 		c = config(mixed(1, 5, 5, time.Second))
 		set(&c)

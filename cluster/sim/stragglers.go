@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"errors"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"time"
@@ -23,10 +23,10 @@ func (s *Stragglers) fill() error {
 		s.Slowdown = 5
 	}
 	if !(s.Hosts >= 0 && s.Hosts <= 1 && s.Runs >= 0 && s.Runs <= 1) {
-		return errors.New("sim: the parts of hosts and of runs that are slow are from 0 to 1")
+		return fmt.Errorf("sim: %v of the hosts and %v of the runs are slow: want parts from 0 to 1", s.Hosts, s.Runs)
 	}
 	if !(s.Slowdown >= 1 && s.Slowdown <= 1000) {
-		return errors.New("sim: slow runs take from 1 to 1000 times as long")
+		return fmt.Errorf("sim: slow runs take %v times as long: want 1 to 1000", s.Slowdown)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type Usage struct {
 
 func (u *Usage) fill() error {
 	if !(u.Mean >= 0 && u.Mean <= 1) {
-		return errors.New("sim: the part of their requests that tasks use is above 0 and at most 1")
+		return fmt.Errorf("sim: tasks use %v of what they ask for: want a part above 0, and at most 1", u.Mean)
 	}
 	if u.Mean == 0 {
 		if *u != (Usage{}) {
@@ -44,8 +44,11 @@ func (u *Usage) fill() error {
 	if u.Margin == 0 {
 		u.Margin = 20
 	}
-	if u.Interval < leastInterval || u.Margin < 0 {
-		return fmt.Errorf("sim: the interval between reports of usage is %v or more, and the margin above 0", leastInterval)
+	if u.Interval < leastInterval {
+		return fmt.Errorf("sim: the interval between reports of usage is %v: want %v or more", u.Interval, leastInterval)
+	}
+	if u.Margin < 0 {
+		return fmt.Errorf("sim: the margin of what tasks use is %d percent: want more than 0", u.Margin)
 	}
 	return nil
 }

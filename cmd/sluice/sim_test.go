@@ -136,7 +136,7 @@ func TestSimUsage(t *testing.T) {
 		"--generate --planner greedy --solve-budget 9":      "--solve-budget goes with --planner flow",
 		"--generate --host-gpu-model A":                     "--host-gpu-model goes with --host-gpus",
 		"--generate --solve-budget -1":                      "cannot be negative",
-		"--generate --usage NaN":                            "the part of their requests",
+		"--generate --usage NaN":                            "tasks use NaN of what they ask for",
 		"--generate --hosts 1 --fault 1s:drain:nobody:5s":   `the workload has no host "nobody"`,
 		"--format csv --jobs nothing.csv":                   "nothing.csv: no such file",
 		"--format swim --jobs nothing.csv --hosts=-5":       "hosts is -5",

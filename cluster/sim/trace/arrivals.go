@@ -34,10 +34,12 @@ func (m Mode) validate() error {
 	switch {
 	case m.OfferedLoad != 0 && m.Demand != 0:
 		return errors.New("trace: offered load and demand exclude each other: give one of them")
-	case !(m.OfferedLoad >= 0 && m.OfferedLoad <= maxLoad) || !(m.Demand >= 0 && m.Demand <= maxLoad):
-		return fmt.Errorf("trace: offered load and demand are parts of the capacity: 0 to %d", maxLoad)
+	case !(m.OfferedLoad >= 0 && m.OfferedLoad <= maxLoad):
+		return fmt.Errorf("trace: the offered load is %v: want a part of the capacity, 0 to %d", m.OfferedLoad, maxLoad)
+	case !(m.Demand >= 0 && m.Demand <= maxLoad):
+		return fmt.Errorf("trace: the demand is %v: want a part of the capacity, 0 to %d", m.Demand, maxLoad)
 	case m.Gap < 0:
-		return errors.New("trace: the gap between arrivals is negative")
+		return fmt.Errorf("trace: the gap between arrivals is %v: want 0 or more", m.Gap)
 	case m.OfferedLoad > 0 && m.NoDepartures:
 		return errors.New("trace: offered load needs departures: use demand")
 	}

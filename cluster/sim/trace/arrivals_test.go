@@ -206,10 +206,10 @@ func TestModeErrors(t *testing.T) {
 		want                 string
 	}{
 		{Mode{OfferedLoad: 1, Demand: 1}, nil, true, true, "exclude each other"},
-		{Mode{OfferedLoad: -1}, nil, true, true, "parts of the capacity: 0 to 1000"},
-		{Mode{OfferedLoad: nan}, nil, true, true, "parts of the capacity: 0 to 1000"},
-		{Mode{Demand: 1001}, nil, true, true, "parts of the capacity: 0 to 1000"},
-		{Mode{Gap: -1}, nil, true, true, "gap between arrivals is negative"},
+		{Mode{OfferedLoad: -1}, nil, true, true, "the offered load is -1: want a part of the capacity, 0 to 1000"},
+		{Mode{OfferedLoad: nan}, nil, true, true, "the offered load is NaN: want"},
+		{Mode{Demand: 1001}, nil, true, true, "the demand is 1001: want a part of the capacity, 0 to 1000"},
+		{Mode{Gap: -1}, nil, true, true, "the gap between arrivals is -1ns: want 0 or more"},
 		{Mode{OfferedLoad: 1, NoDepartures: true}, nil, true, true, "needs departures"},
 		{Mode{OfferedLoad: 1}, nil, true, false, "needs recorded arrivals and durations"},
 		{Mode{OfferedLoad: 1}, nil, false, true, "needs recorded arrivals and durations"},

@@ -117,10 +117,12 @@ func Open(o Options) (*Workload, error) {
 		return nil, fmt.Errorf("trace: format %q is a machine list: give the jobs in another format", f.Name)
 	case o.Jobs == "":
 		return nil, errors.New("trace: no file of jobs is given")
-	case o.Every < 0 || o.Limit < 0 || o.BlockBytes < 0:
-		return nil, errors.New("trace: every, limit and block bytes cannot be negative")
-	case o.BlockBytes > maxAmount:
-		return nil, fmt.Errorf("trace: blocks of %d bytes: at most %d", o.BlockBytes, int64(maxAmount))
+	case o.Every < 0:
+		return nil, fmt.Errorf("trace: every is %d: want 0 or more", o.Every)
+	case o.Limit < 0:
+		return nil, fmt.Errorf("trace: limit is %d: want 0 or more", o.Limit)
+	case o.BlockBytes < 0 || o.BlockBytes > maxAmount:
+		return nil, fmt.Errorf("trace: blocks of %d bytes: want 0 to %d", o.BlockBytes, int64(maxAmount))
 	case !(o.Reserve >= 0 && o.Reserve <= 1):
 		return nil, fmt.Errorf("trace: the reserved part of the capacity is %v: want 0 to 1", o.Reserve)
 	}
