@@ -387,12 +387,35 @@ func validPlanners(names []string) error {
 	return nil
 }
 
-// workload opens or makes up the workload anew.
-func (f *simFlags) workload() (*trace.Workload, error) {
-	if f.generate {
-		return trace.Generate(f.synthetic)
+// workload opens or makes up the workload anew. Where that takes longer than a second, as to compress the arrivals of millions of tasks,
+// it says so, and an interrupt does not wait for it.
+func (a *app) workload(ctx context.Context, f *simFlags) (*trace.Workload, error) {
+	type result struct {
+		w   *trace.Workload
+		err error
 	}
-	return trace.Open(f.open)
+	opened := make(chan result, 1)
+	go func() {
+		var r result
+		if f.generate {
+			r.w, r.err = trace.Generate(f.synthetic)
+		} else {
+			r.w, r.err = trace.Open(f.open)
+		}
+		opened <- r
+	}()
+	select {
+	case r := <-opened:
+		return r.w, r.err
+	case <-time.After(time.Second):
+		fmt.Fprintln(a.err, "sluice: reading the workload")
+	}
+	select {
+	case r := <-opened:
+		return r.w, r.err
+	case <-ctx.Done():
+		return nil, errors.New("interrupted before the simulation began")
+	}
 }
 
 // pipe returns a file of the workload that can be read once only, "" if there is none.
@@ -414,7 +437,7 @@ func (f *simFlags) noJobs() error {
 
 // readThrough reads the file of jobs to its end, or to the horizon, so that what is wrong with it is told at once, and not after hours.
 // What can be read once only is read by the run alone.
-func (f *simFlags) readThrough(ctx context.Context) (err error) {
+func (a *app) readThrough(ctx context.Context, f *simFlags) (err error) {
 	pipe := f.pipe()
 	switch {
 	case pipe != "" && f.runs() > 1:
@@ -422,7 +445,7 @@ func (f *simFlags) readThrough(ctx context.Context) (err error) {
 	case pipe != "" || f.generate:
 		return nil
 	}
-	w, err := f.workload()
+	w, err := a.workload(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -446,7 +469,7 @@ func (f *simFlags) readThrough(ctx context.Context) (err error) {
 
 func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	tuneRuntime()
-	if err := f.readThrough(cmd.Context()); err != nil {
+	if err := a.readThrough(cmd.Context(), f); err != nil {
 		return exitError{exitUsage, err}
 	}
 	for _, out := range []struct{ flag, path string }{{"placements", f.placements}, {"html", f.html}} {
@@ -512,7 +535,7 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 		c.NewSolver = nil
 	}
 	began := time.Now()
-	if c.Workload, err = f.workload(); err != nil {
+	if c.Workload, err = a.workload(ctx, f); err != nil {
 		return nil, exitError{exitUsage, err}
 	}
 	defer func() { err = errors.Join(err, c.Workload.Close()) }()

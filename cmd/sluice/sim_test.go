@@ -276,6 +276,27 @@ func TestSimIntoPipes(t *testing.T) {
 	}
 }
 
+// TestSimIsInterruptedWhileItReads: a workload that takes long to read says so, and whoever gives up need not wait for it.
+func TestSimIsInterruptedWhileItReads(t *testing.T) {
+	noSettings(t)
+	path := filepath.Join(t.TempDir(), "pipe") // that nobody writes to
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out, said output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"sim", "--format", "csv", "--hosts", "2", "--jobs", path}, nil, &out, &said)
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(said.String(), "sluice: reading the workload\n") }, time.Minute, time.Millisecond)
+	interrupt()
+	require.Equal(t, exitInterrupted, <-ended)
+	require.Contains(t, said.String(), "sluice: interrupted before the simulation began\n")
+	require.Empty(t, out.String())
+	w, err := os.OpenFile(path, os.O_WRONLY, 0) // lets what still reads end
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+}
+
 // TestSimRefusesLimitsOnPendingJobs: they would have no effect.
 func TestSimRefusesLimitsOnPendingJobs(t *testing.T) {
 	noSettings(t)
