@@ -46,6 +46,9 @@ func newPoolUsageCommand(a *app) *cobra.Command {
 			var wrong []error
 			r.FromDay, wrong = usageDay("from", from, wrong)
 			r.ToDay, wrong = usageDay("to", to, wrong)
+			if len(wrong) == 0 && r.FromDay > r.ToDay {
+				wrong = append(wrong, fmt.Errorf("--from: is %s, after --to, which is %s", r.FromDay, r.ToDay))
+			}
 			r.GroupBy, wrong = usageGroup(by, wrong)
 			if len(wrong) > 0 {
 				return usageError(cmd, together(wrong...))
