@@ -25,7 +25,7 @@ highest ones: they are asked to end, and are forgotten when they have.`,
 		Args: wants("NAME", "INSTANCES"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			instances, err := strconv.ParseUint(args[1], 10, 32)
-			if err != nil {
+			if err != nil || instances < 1 || instances > cluster.MaxInstances {
 				return usageError(cmd, fmt.Errorf("INSTANCES: %q has to be a whole number from 1 to %d", args[1], cluster.MaxInstances))
 			}
 			c, err := a.connect(cmd.Context())

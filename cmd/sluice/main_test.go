@@ -140,6 +140,8 @@ func TestUsageErrors(t *testing.T) {
 		"job scale a -- -12":                           `INSTANCES: "-12" has to be a whole number from 1 to 100000`,
 		"pool usage --from 2026-02-01 --to 2026-01-31": "--from: is 2026-02-01, after --to, which is 2026-01-31",
 		"pool usage --from 2999-01-01":                 "--from: is 2999-01-01, after --to, which is 2",
+		"job scale a 0":                                `INSTANCES: "0" has to be a whole number from 1 to 100000`,
+		"job scale a 100001":                           `INSTANCES: "100001" has to be a whole number from 1 to 100000`,
 		"job scale a 99999999999":                      `INSTANCES: "99999999999" has to be a whole number from 1 to 100000`,
 		"graph export -o json":                         "--output is for other forms: --format says in which form",
 		"bench solver 1k-90 --suite short":             "--suite runs a list of workloads: leave it out, or name none",
