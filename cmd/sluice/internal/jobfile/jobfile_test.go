@@ -155,6 +155,26 @@ func TestPools(t *testing.T) {
 	require.Equal(t, sluicev1.PoolResource_STATIC, got[0].Resources[0].Mode)
 }
 
+// What stands behind a separator that nothing stands before is read all the same, wherever that is, and its place is told.
+func TestEmptyDocuments(t *testing.T) {
+	empty := []string{"", "---\n", "---\n---\n", "\n---\n\n---\n", "# c\n---\n# c\n---\n# c\n---\n", "---\n...\n---\n", "---\n---\n...\n---\n---\n"}
+	for _, before := range empty {
+		for _, between := range empty[1:] {
+			for _, after := range empty {
+				text := before + "name: a\n" + between + "name: b\n" + after
+				got, err := Jobs("f", []byte(text))
+				require.NoError(t, err, "%q", text)
+				require.Len(t, got, 2, "%q", text)
+				require.Equal(t, "a", got[0].GetName(), "%q", text)
+				require.Equal(t, "b", got[1].GetName(), "%q", text)
+				require.Equal(t, 2, Documents([]byte(text)), "%q", text)
+			}
+		}
+	}
+	_, err := Jobs("f", []byte("---\n---\nname: a\n---\n---\nnam: b\n"))
+	require.EqualError(t, err, `f:6:1: unknown key "nam": did you mean "name"?`)
+}
+
 func TestRefusals(t *testing.T) {
 	task := func(s string) string { return "name: x\ntask:\n  resources: {" + s + "}\n" }
 	for name, c := range map[string]struct{ in, want string }{

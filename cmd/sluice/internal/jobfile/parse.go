@@ -9,7 +9,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 	"google.golang.org/protobuf/proto"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -65,7 +67,7 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 	if deep(data) {
 		return nil, d.whole("has more than %d brackets open at once", MaxDepth)
 	}
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parse(data)
 	if err != nil {
 		return nil, d.syntax(err)
 	}
@@ -84,9 +86,29 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 	return all, nil
 }
 
+// parse reads YAML. Documents in which there is nothing, or only comments, are left out before: the parser would take nothing of what
+// follows one.
+func parse(data []byte) (*ast.File, error) {
+	var tokens token.Tokens
+	for _, t := range lexer.Tokenize(string(data)) {
+		last := len(tokens) - 1
+		begun := last >= 0 && tokens[last].Type == token.DocumentHeaderType
+		switch {
+		case t.Type == token.CommentType:
+		case begun && t.Type == token.DocumentHeaderType:
+			tokens[last] = t
+		case begun && t.Type == token.DocumentEndType:
+			tokens = tokens[:last]
+		default:
+			tokens = append(tokens, t)
+		}
+	}
+	return parser.Parse(tokens, 0)
+}
+
 // Documents counts the documents in YAML in which there is something, 0 where it is malformed.
 func Documents(data []byte) int {
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parse(data)
 	if err != nil {
 		return 0
 	}
