@@ -59,16 +59,20 @@ func (d *decoder) message(m protoreflect.Message, what string, node ast.Node, de
 	}
 }
 
-// answer reports, as one problem, a document that is what `get -o yaml` prints: none of its keys are of a file, save the name.
+// answer reports, as one problem, a document that is what `get -o yaml` prints, with a state beside the spec: none of its keys are of a
+// file, save the name.
 func (d *decoder) answer(of schema, pairs []*ast.MappingValueNode) bool {
+	keys := map[string]ast.Node{}
 	for _, p := range pairs {
-		if k, ok := p.Key.(*ast.StringNode); ok && k.Value == "spec" && of.fields["spec"] == nil {
-			d.problem(p.Key, `this is an answer of the scheduler, as "get -o yaml" prints it: `+
-				`"job file" and "pool file" print files`)
-			return true
+		if k, ok := p.Key.(*ast.StringNode); ok && of.fields[k.Value] == nil {
+			keys[k.Value] = p.Key
 		}
 	}
-	return false
+	if keys["spec"] == nil || keys["state"] == nil {
+		return false
+	}
+	d.problem(keys["spec"], `this is an answer of the scheduler, as "get -o yaml" prints it: "job file" and "pool file" print files`)
+	return true
 }
 
 // field sets one field of m.

@@ -354,8 +354,11 @@ func TestAnswersAreNoFiles(t *testing.T) {
 	_, err := Jobs("a.yaml", []byte("name: a\nuid: 1\nspec:\n  type: JOB_TYPE_BATCH\nstate: JOB_STATE_RUNNING\n"))
 	require.EqualError(t, err, `a.yaml:3:1: this is an answer of the scheduler, as "get -o yaml" prints it: `+
 		`"job file" and "pool file" print files`)
-	_, err = Pools("a.yaml", []byte("{path: root/a, spec: {path: root/a}}"))
+	_, err = Pools("a.yaml", []byte("{spec: {path: root/a}, state: POOL_STATE_OPEN}"))
 	require.ErrorContains(t, err, "this is an answer of the scheduler")
+	_, err = Jobs("pod.yaml", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n"))
+	require.ErrorContains(t, err, `pod.yaml:4:1: unknown key "spec": `)
+	require.NotContains(t, err.Error(), "answer of the scheduler")
 }
 
 // What is written is read as what it was made from, whatever a message holds.
