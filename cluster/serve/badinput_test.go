@@ -267,7 +267,7 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.constraints[0].expression.label.requirement", "no count is less"},
 	{"no comparison", func(s *sluicev1.JobSpec) {
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: hostLabel("zone", "a", 0, 0)}}
-	}, codes.InvalidArgument, "spec.constraints[0].expression.label.comparison", "LESS, EQUAL or GREATER"},
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.comparison", "is required: LESS, EQUAL or GREATER"},
 	{"no key", func(s *sluicev1.JobSpec) {
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: hostLabel("", "a", sluicev1.LabelConstraint_EQUAL, 0)}}
 	}, codes.InvalidArgument, "spec.constraints[0].expression.label.key", `is ""`},

@@ -188,7 +188,7 @@ func (r *constraintReader) label(p *sluicev1.LabelConstraint, path string) clust
 	case sluicev1.LabelConstraint_GREATER:
 		c.Comparison = cluster.Greater
 	default:
-		r.v.Invalid(child(path, "comparison"), "is %v: LESS, EQUAL or GREATER", p.GetComparison())
+		r.v.Invalid(child(path, "comparison"), "is required: LESS, EQUAL or GREATER")
 	}
 	return c
 }
