@@ -48,7 +48,7 @@ func (d *decoder) message(m protoreflect.Message, what string, node ast.Node, de
 		}
 		fd, known := schema.fields[key]
 		if !known {
-			d.problem(p.Key, "unknown key %q%s", key, schema.suggest(key))
+			d.problem(p.Key, "unknown key %q%s", brief(key), schema.suggest(key))
 			continue
 		}
 		if one := fd.ContainingOneof(); one != nil && m.WhichOneof(one) != nil {
@@ -175,6 +175,14 @@ func (d *decoder) refused(node ast.Node) bool {
 	return true
 }
 
+// brief is the beginning of a text that is too long to be quoted in a message, as that of a file that is none of ours.
+func brief(text string) string {
+	if runes := []rune(text); len(runes) > maxQuoted {
+		return string(runes[:maxQuoted-1]) + "…"
+	}
+	return text
+}
+
 // kindOf names a node's kind for people.
 func kindOf(node ast.Node) string {
 	switch node.(type) {
@@ -187,7 +195,7 @@ func kindOf(node ast.Node) string {
 	case *ast.BoolNode:
 		return node.GetToken().Value
 	case *ast.StringNode:
-		return fmt.Sprintf("the text %q", node.GetToken().Value)
+		return fmt.Sprintf("the text %q", brief(node.GetToken().Value))
 	default:
 		return "a " + strings.ToLower(node.Type().String())
 	}

@@ -25,6 +25,8 @@ const (
 	MaxDepth = 100
 	// maxProblems bounds how many problems one error lists.
 	maxProblems = 20
+	// maxQuoted bounds how many characters of a text one error quotes.
+	maxQuoted = 80
 )
 
 // Problem is one thing that is wrong in a file. Line and Column count from 1; 0 means the file as a whole.

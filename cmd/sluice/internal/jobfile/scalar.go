@@ -119,7 +119,7 @@ func (d *decoder) enum(fd protoreflect.FieldDescriptor, what string, node ast.No
 	names := valueNames(fd.Enum())
 	i := slices.Index(names, s)
 	if i < 0 {
-		d.problem(node, "%s: %q is none of %s", what, s, strings.Join(names, ", "))
+		d.problem(node, "%s: %q is none of %s", what, brief(s), strings.Join(names, ", "))
 		return v, false
 	}
 	return protoreflect.ValueOfEnum(fd.Enum().Values().Get(i + 1).Number()), true
