@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,24 @@ import (
 
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
 )
+
+// output is a buffer that may be read while a command writes to it.
+type output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
 
 func TestMain(m *testing.M) {
 	local.Supervise()                            // the test binary supervises the tasks of the dev that it runs
