@@ -33,7 +33,7 @@ const wake = unix.SIGWINCH
 // end that the task runs, or never will.
 const readyFD = 3
 
-// youth is how long a supervisor collects no garbage: many tasks take no longer, and to collect what its start leaves is a fifth of what
+// youth is how long a supervisor collects no garbage: many tasks take no longer, and to collect what its start leaves is an eighth of what
 // starting a task costs.
 const youth = time.Second
 
