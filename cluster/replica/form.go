@@ -15,7 +15,6 @@ const askEvery = 300 * time.Millisecond
 // All members come to the same result, as it depends on what all of them say: that nobody has begun, who has a history, and in which
 // order they are. Who begins can be elected by the others although they have nothing: they have no members to be elected by.
 func (m *Member) form(ctx context.Context) (group string, begin bool) {
-	said := ""
 	for {
 		var silent, seeds, differ []string
 		first := m.config.Peers[0].Name
@@ -52,13 +51,7 @@ func (m *Member) form(ctx context.Context) (group string, begin bool) {
 				return m.config.Group, true
 			}
 		}
-		if trouble != said && trouble != "" {
-			m.log.Warn(trouble)
-		}
-		said = trouble
-		m.mu.Lock()
-		m.trouble = trouble
-		m.mu.Unlock()
+		m.waitFor(trouble)
 		select {
 		case <-ctx.Done():
 			return "", false

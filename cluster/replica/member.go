@@ -391,14 +391,19 @@ func (m *Member) mayVote(candidate string, term, index uint64) error {
 		return nil
 	}
 	trouble := "this member has an empty folder, and no vote until all others answer: nothing is heard of " + strings.Join(silent, ", ")
+	m.waitFor(trouble)
+	return fmt.Errorf("replica: %s", trouble)
+}
+
+// waitFor remembers what keeps this member from taking part, "" if nothing does, and says it once.
+func (m *Member) waitFor(trouble string) {
 	m.mu.Lock()
 	told := m.trouble == trouble
 	m.trouble = trouble
 	m.mu.Unlock()
-	if !told {
+	if !told && trouble != "" {
 		m.log.Warn(trouble)
 	}
-	return fmt.Errorf("replica: %s", trouble)
 }
 
 // Close ends the member's part in the group. What it has said to have is on its disk. It does not wait for a disk that does not answer.
