@@ -223,6 +223,19 @@ func (g *group) lead() (int, *Term) {
 	return l.member, l.term
 }
 
+// begin starts all members, appends n records, and returns who leads when all have them.
+func (g *group) begin(n int) (leader int, term *Term) {
+	g.t.Helper()
+	for i := range g.peers {
+		g.start(i)
+	}
+	leader, term = g.lead()
+	_, err := write(term, n)
+	require.NoError(g.t, err)
+	g.agree(term.State())
+	return leader, term
+}
+
 // write appends n records to a term's state, one batch each, and returns how many became durable.
 func write(term *Term, n int) (durable int, err error) {
 	for range n {
@@ -315,17 +328,13 @@ func TestRecordsOutliveTheirLeader(t *testing.T) {
 func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)
-	g.start(0, 1, 2)
-	first, term := g.lead()
-	_, err := write(term, 3)
-	require.NoError(t, err)
-	g.agree(term.State())
+	first, term := g.begin(3)
 	durable := term.State().Fork()
 
 	lone := g.live[first]
 	g.live[first] = nil // the group has the other two from now on
 	lone.gate.set(true)
-	_, err = write(term, 1)
+	_, err := write(term, 1)
 	require.ErrorIs(t, err, ErrLost)
 	term.End()
 	require.Contains(t, g.said.String(), `msg="this member does not lead any more"`)
@@ -581,11 +590,7 @@ func TestFoldersOfAnotherGroup(t *testing.T) {
 	g := newGroup(t, 4)
 	all := g.peers
 	g.peers = all[:3]
-	g.start(0, 1, 2)
-	_, term := g.lead()
-	_, err := write(term, 50)
-	require.NoError(t, err)
-	g.agree(term.State())
+	g.begin(50)
 	for i := range 3 {
 		g.stop(i)
 	}
@@ -594,7 +599,7 @@ func TestFoldersOfAnotherGroup(t *testing.T) {
 	for range 3 { // its terms are later ones
 		other.start(0)
 		_, alone := other.lead()
-		_, err = write(alone, 5)
+		_, err := write(alone, 5)
 		require.NoError(t, err)
 		other.stop(0)
 	}
@@ -663,14 +668,10 @@ func TestMostMembersAreNoPeers(t *testing.T) {
 func TestAnEmptyFolderUnderAnOldName(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)
-	g.start(0, 1, 2)
+	g.begin(5)
+	g.stop(2)
 	_, term := g.lead()
 	_, err := write(term, 5)
-	require.NoError(t, err)
-	g.agree(term.State())
-	g.stop(2)
-	_, term = g.lead()
-	_, err = write(term, 5)
 	require.NoError(t, err)
 	g.agree(term.State())
 	g.stop(0)
@@ -726,11 +727,7 @@ func TestMembersTakeThePlaceOfOthers(t *testing.T) {
 	g := newGroup(t, 4)
 	all := g.peers
 	g.peers = all[:3]
-	g.start(0, 1, 2)
-	_, term := g.lead()
-	_, err := write(term, 5)
-	require.NoError(t, err)
-	g.agree(term.State())
+	_, term := g.begin(5)
 	for i := range 3 {
 		g.stop(i)
 	}
@@ -745,7 +742,7 @@ func TestMembersTakeThePlaceOfOthers(t *testing.T) {
 		return f.Error() == nil && len(f.Configuration().Servers) == 3 && f.Configuration().Servers[2].ID == "n4"
 	}, patience, 10*time.Millisecond)
 	g.start(2)
-	_, err = write(after, 5)
+	_, err := write(after, 5)
 	require.NoError(t, err)
 	g.agree(after.State())
 	for i, s := range g.live[leader].Members(t.Context()) {
@@ -824,11 +821,7 @@ func TestAGroupGrows(t *testing.T) {
 func TestAllAddressesChange(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)
-	g.start(0, 1, 2)
-	_, term := g.lead()
-	_, err := write(term, 5)
-	require.NoError(t, err)
-	g.agree(term.State())
+	_, term := g.begin(5)
 	for i := range g.live {
 		g.stop(i)
 	}
@@ -836,7 +829,7 @@ func TestAllAddressesChange(t *testing.T) {
 	g.start(0, 1, 2)
 	leader, after := g.lead()
 	require.Equal(t, form(t, term.State()), form(t, after.State()))
-	_, err = write(after, 5)
+	_, err := write(after, 5)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		f := g.live[leader].raft.GetConfiguration()
