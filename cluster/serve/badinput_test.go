@@ -488,6 +488,7 @@ func TestUnknownFields(t *testing.T) {
 	list.ProtoReflect().SetUnknown(newer)
 	_, err = a.jobs.ListJobs(t.Context(), list)
 	requireViolation(t, err, codes.Unimplemented, "", "field number 12345")
+	require.ErrorContains(t, err, "desc = the request has a field number 12345")
 
 	number := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
 	err = a.sendRaw(t.Context(), sluicev1.JobService_GetJob_FullMethodName, number, &sluicev1.GetJobResponse{})

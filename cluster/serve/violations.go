@@ -99,7 +99,9 @@ func (v *violations) status(code codes.Code) error {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		if f.Field != "" {
+		if f.Field == "" {
+			b.WriteString("the request ")
+		} else {
 			b.WriteString(f.Field + ": ")
 		}
 		b.WriteString(f.Description)
