@@ -70,7 +70,7 @@ const (
 // measuredJob is a job that exists.
 type measuredJob struct {
 	spec      *cluster.JobSpec
-	submitted cluster.Time
+	submitted cluster.Time                     // when it arrived: a scheduler that is away accepts it later
 	ended     cluster.Time                     // when a run of it ended last
 	queued    map[cluster.TaskKey]cluster.Time // of tasks that wait again
 	finite    []bool                           // by instance, or one for all: whether its runs end by themselves
@@ -142,7 +142,7 @@ func (m *measure) record(r cluster.Record) {
 	switch e := r.Event.(type) {
 	case *cluster.JobsSubmitted:
 		for _, n := range e.Jobs {
-			m.submit(n, r.At)
+			m.submit(n, m.s.begin.Add(m.s.jobs[n.Spec.Name].Submit))
 		}
 	case *cluster.JobDeleted:
 		if j := m.byUID[e.Job]; !j.spec.Type.Service() {

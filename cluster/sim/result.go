@@ -44,7 +44,7 @@ type Result struct {
 	Fairness    Fairness               `json:"fairness"`
 	// Oversubscription is about revocable tasks; nil where there were none and nothing was measured.
 	Oversubscription *Oversubscription `json:"oversubscription,omitempty"`
-	// Turnaround is how long batch jobs took that have ended, from submission to end, in seconds.
+	// Turnaround is how long batch jobs took that have ended, from arrival to end, in seconds.
 	Turnaround Quantiles   `json:"turnaround"`
 	Copies     Copies      `json:"copies"`
 	Read       BytesRead   `json:"bytes_read"`
@@ -88,8 +88,8 @@ type Work struct {
 	Lost      float64 `json:"lost"`      // by runs that failed, or whose host was lost
 }
 
-// WaitingTime is how long tasks waited for each of their placements, from being queued, or queued again, until the
-// placement was durable. What waits at the end is not in it.
+// WaitingTime is how long tasks waited for each of their placements, from the arrival of their job, though no scheduler
+// may have been there to accept it, or from being queued again, until their run took room. What waits at the end is not in it.
 type WaitingTime struct {
 	Pool    string       `json:"pool"`
 	Type    string       `json:"type"`

@@ -192,6 +192,18 @@ func TestASubmissionIsNotRepeated(t *testing.T) {
 	require.EqualValues(t, 1, r.Turnaround.Count) // it was deleted
 }
 
+// TestWaitingBeginsWithTheArrival: who arrives while there is no scheduler waits for one, and that counts.
+func TestWaitingBeginsWithTheArrival(t *testing.T) {
+	one := work("one", 20*time.Second, 1, nil)
+	c := config(&trace.Workload{Hosts: mixed(1, 1, 0, 0).Hosts, Jobs: &jobs{n: 1, make: func(int) *trace.Job { return &one }}})
+	c.Faults.Script = []Fault{{At: 10 * time.Second, Kind: Crash, For: 5 * time.Minute}}
+	r := run(t, c)
+	clean(t, r)
+	require.Len(t, r.Waiting, 1)
+	require.InDelta(t, 290, r.Waiting[0].Seconds.Max, 0.1)
+	require.InDelta(t, 350, r.Turnaround.Max, 0.1)
+}
+
 // oneGoroutine skips what takes long with the race detector, which has nothing to find there.
 func oneGoroutine(t *testing.T) {
 	t.Helper()
@@ -393,6 +405,6 @@ func TestAllThatEndedIsCounted(t *testing.T) {
 	c = config(&trace.Workload{Hosts: mixed(1, 1, 0, 0).Hosts, Jobs: &jobs{n: 1, make: func(int) *trace.Job { return &one }}})
 	c.BatchWindow, c.PlanTime, c.SyncTime = NoTime, NoTime, 7*time.Second
 	r = run(t, c)
-	began := 14.0 // seconds: until the job was durable, then its placement
+	began := 21.0 // seconds: until the cluster was durable, then the job, then its placement
 	require.InDelta(t, began+60, r.Turnaround.Max, 1e-6, "the deletion is not the end")
 }
