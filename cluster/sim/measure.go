@@ -103,8 +103,9 @@ type openRun struct {
 	devices []uint16
 	placed  cluster.Time
 	finite  bool
-	leaves  bool // was asked to, for another
-	outrun  bool // a copy has succeeded
+	leaves  bool           // was asked to, for another
+	outrun  bool           // a copy has succeeded
+	told    cluster.Reason // why it was, or would be, told to stop; the host only says that it was killed
 }
 
 type waitKey struct {
@@ -163,6 +164,10 @@ func (m *measure) record(r cluster.Record) {
 		m.requeue(e, r.At)
 	case *cluster.TaskPreempted:
 		m.preempt(e)
+	case *cluster.TaskStopping:
+		if run := m.runs[e.Task]; run != nil {
+			run.told = e.Reason
+		}
 	case *cluster.HostReported:
 		m.report(e)
 	case *cluster.HostRemoved:
@@ -235,6 +240,7 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 	m.load(h, j.spec, i, 1)
 	m.readInputs(j, i, e.Host, h.rack)
 	if e.Task.IsCopy() { // counts stay those of the tasks
+		run.told = cluster.ReasonRemoved
 		return
 	}
 	m.tasks.Waiting--
@@ -258,7 +264,7 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 func (m *measure) win(k cluster.TaskKey) {
 	m.copies.Won++
 	if run := m.runs[k]; run != nil {
-		run.outrun = true
+		run.outrun, run.told = true, cluster.ReasonOutrun
 		return
 	}
 	m.tasks.Waiting--
@@ -282,6 +288,9 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 	j.ended = at
 	if run.leaves && (state == cluster.TaskFailed || state == cluster.TaskKilled) {
 		state, why = cluster.TaskKilled, cluster.ReasonPreempted // whatever it said when it was told to go
+	}
+	if state == cluster.TaskKilled && why == cluster.ReasonNone {
+		why = run.told
 	}
 	m.ends[state.String()+"/"+string(why)]++
 	if run.finite {

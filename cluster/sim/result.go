@@ -31,7 +31,7 @@ type Result struct {
 	Jobs       int64 `json:"jobs"` // submitted
 	Tasks      Tasks `json:"tasks"`
 	Placements int64 `json:"placements"` // runs begun
-	// RunEnds counts how runs ended, as "STATE/REASON".
+	// RunEnds counts how runs ended, as "STATE/REASON": of a run that was killed, why it was told to stop.
 	RunEnds map[string]int64 `json:"run_ends"`
 	// Preemptions counts the runs that were asked to leave for another task.
 	Preemptions int64 `json:"preemptions"`

@@ -121,6 +121,9 @@ func run(t *testing.T, c Config) *Result {
 
 func clean(t *testing.T, r *Result) {
 	t.Helper()
+	for end := range r.RunEnds {
+		require.NotRegexp(t, "/$", end, "a run ended, and nobody says why")
+	}
 	require.Zero(t, r.ViolationCount, "%v", r.Violations)
 }
 
