@@ -218,19 +218,28 @@ func newInjector(s *simulation) *injector {
 
 // start schedules the script and the first fault of every rate.
 func (in *injector) start() {
-	for _, x := range in.s.config.Faults.Script {
-		in.s.clock.AfterFunc(x.At, func() {
-			in.scripted++
-			if err := in.strike(x); err != nil {
-				in.s.fail(err)
-			}
-		})
-	}
+	script := slices.Clone(in.s.config.Faults.Script)
+	slices.SortStableFunc(script, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	in.play(script)
 	for _, kind := range kinds {
 		if r := in.s.config.Faults.Rates[kind]; r.Every > 0 {
 			in.schedule(kind, r)
 		}
 	}
+}
+
+// play schedules the first fault of the script, and then the next: what is mended at its time is mended before it.
+func (in *injector) play(script []Fault) {
+	if len(script) == 0 {
+		return
+	}
+	in.s.clock.AfterFunc(script[0].At-in.s.now(), func() {
+		in.scripted++
+		if err := in.strike(script[0]); err != nil {
+			in.s.fail(err)
+		}
+		in.play(script[1:])
+	})
 }
 
 func (in *injector) schedule(kind FaultKind, r Rate) {

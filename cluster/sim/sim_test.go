@@ -207,6 +207,19 @@ func TestWaitingBeginsWithTheArrival(t *testing.T) {
 	require.InDelta(t, 350, r.Turnaround.Max, 0.1)
 }
 
+// TestFaultsThatMeet: a fault that begins when another one of the same target is mended is a fault of its own.
+func TestFaultsThatMeet(t *testing.T) {
+	one := work("one", time.Minute, 1, nil)
+	w := &trace.Workload{Hosts: mixed(1, 1, 0, 0).Hosts, Jobs: &jobs{n: 1, make: func(int) *trace.Job { return &one }}}
+	target := targetOf(w.Hosts[0].ID())
+	c := config(w)
+	c.Faults.Script = []Fault{{10 * time.Minute, HostCrash, target, 20 * time.Minute}, {0, HostCrash, target, 10 * time.Minute}}
+	r := run(t, c)
+	clean(t, r)
+	require.EqualValues(t, 2, r.Faults.Injected)
+	require.InDelta(t, (29 * time.Minute).Seconds(), r.Waiting[0].Seconds.Max, 0.1)
+}
+
 // oneGoroutine skips what takes long with the race detector, which has nothing to find there.
 func oneGoroutine(t *testing.T) {
 	t.Helper()
