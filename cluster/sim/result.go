@@ -22,7 +22,7 @@ type Result struct {
 	Records uint64 `json:"records"`
 
 	Hosts    int              `json:"hosts"`
-	Capacity map[string]int64 `json:"capacity"` // of the machines, by dimension
+	Capacity map[string]int64 `json:"capacity"` // of all machines of the workload, by dimension
 
 	// Compression says what arrivals were multiplied by, and how often the trace is there, for an offered load; nil if they are
 	// as recorded.
@@ -85,7 +85,7 @@ type Utilisation struct {
 type Work struct {
 	Useful    float64 `json:"useful"`    // by runs that succeeded
 	Preempted float64 `json:"preempted"` // by runs that left for another task, or to go on elsewhere
-	Lost      float64 `json:"lost"`      // by runs that failed, or whose host was lost
+	Lost      float64 `json:"lost"`      // by runs that ended in any other way, as those whose host was lost
 }
 
 // WaitingTime is how long tasks waited for each of their placements, from the arrival of their job, though no scheduler
