@@ -184,10 +184,15 @@ func (c Config) withDefaults() Config {
 // capabilities returns what tasks may ask for: persistent volumes only where there is a role to which their disk can be reserved.
 func (c *Config) capabilities() cluster.Capabilities {
 	can := capabilities
-	if !slices.ContainsFunc(c.Roles, func(role string) bool { return role != "*" }) {
+	if len(c.volumeRoles()) == 0 {
 		can &^= cluster.CanVolumes
 	}
 	return can
+}
+
+// volumeRoles lists the roles that can have persistent volumes.
+func (c *Config) volumeRoles() []string {
+	return slices.DeleteFunc(slices.Clone(c.Roles), func(role string) bool { return role == "*" })
 }
 
 // codec returns how calls and events are written.

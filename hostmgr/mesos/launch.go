@@ -140,7 +140,7 @@ func (d *driver) flush(s *session, a *agent) {
 		}
 	}
 	if len(a.queue) > 0 {
-		d.demand(s)
+		d.demandFor(s, a)
 	}
 }
 
@@ -154,6 +154,7 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		ids[i] = api.OfferID{Value: o.id}
 	}
 	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework, feedback: s.feedback && !a.mute}
+	wrongRole := false
 	for _, r := range slices.Clone(a.queue) {
 		if r.status.At == 0 {
 			continue // its record is not on disk yet
@@ -162,11 +163,15 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		case err == nil:
 		case !errors.Is(err, errNeverFits):
 			r.lacks = err.Error()
+			wrongRole = wrongRole || errors.As(err, new(otherRole))
 		default:
 			d.finish(r, ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchFailed, Message: err.Error()})
 		}
 	}
 	if len(b.runs) == 0 {
+		if wrongRole {
+			d.passOn(s, a, offers, d.config.OfferWait)
+		}
 		return
 	}
 	for _, o := range offers {
@@ -237,11 +242,41 @@ func (d *driver) demand(s *session) {
 	s.send(0, &scheduler.Call{Type: scheduler.Call_REVIVE}, nil)
 }
 
+// demandFor is demand for an agent, unless its offers were passed on just now: they would come back for the same role.
+func (d *driver) demandFor(s *session, a *agent) {
+	if time.Since(a.passed) >= d.config.OfferWait {
+		d.demand(s)
+	}
+}
+
+// passOn declines offers of an agent that are for the wrong role, for the master to offer what they have for another one, and for so long
+// not for theirs, unless there is more of it. Masters offer all that is free of an agent for one role, and a volume only together with some
+// of that. With one role there is no other.
+func (d *driver) passOn(s *session, a *agent, offers []*offer, filter time.Duration) {
+	if len(d.config.Roles) == 1 || len(offers) == 0 {
+		return
+	}
+	d.demand(s) // it may have been declined for the others; in this lane, before the DECLINE
+	now := time.Now()
+	var ids []api.OfferID
+	for _, o := range offers {
+		d.dropOffer(o)
+		a.rest(o.role, o.total, now, d.config.OfferWait)
+		ids = append(ids, api.OfferID{Value: o.id})
+	}
+	a.passed = now
+	d.touch(a)
+	s.declineAll(ids, filter)
+}
+
 // minRevive is the least pause between two calls of REVIVE, each of which makes the master offer everything.
 const minRevive = time.Second
 
 // errNeverFits: a launch cannot be carried out with any offers.
 var errNeverFits = errors.New("mesos: cannot be launched")
+
+// otherRole is why a launch cannot be carried out with offers for one role, and perhaps with those for another.
+type otherRole struct{ error }
 
 // batch is what one ACCEPT launches.
 type batch struct {

@@ -157,7 +157,7 @@ func (d *driver) keepAgent(a *agent, now time.Time) {
 		d.touch(a)
 	}
 	if len(a.queue) > 0 && s != nil {
-		d.demand(s) // when it began to wait that may have been too soon after the last time
+		d.demandFor(s, a) // when it began to wait that may have been too soon after the last time
 	}
 	if a.maintenance != nil {
 		d.touch(a) // it comes nearer

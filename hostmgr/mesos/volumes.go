@@ -32,7 +32,7 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 		case user != nil && user.record.Run != l.Run:
 			return nil, nil, fmt.Errorf("mesos: volume %q: run %v uses it", id, user.record.Run)
 		case !there && b.agent.keeps(id):
-			return nil, nil, fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)
+			return nil, nil, otherRole{fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)}
 		case !there:
 			var operations []api.Offer_Operation
 			if disk, operations, err = b.create(id); err != nil {
@@ -66,10 +66,10 @@ func (b *batch) userOf(id string) *run {
 func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Operation, err error) {
 	if b.role == "*" {
 		err := fmt.Errorf("volume %q: persistent volumes need a role other than \"*\", to which their disk is reserved", id)
-		if len(b.d.config.Roles) == 1 {
-			err = fmt.Errorf("%w: %w", errNeverFits, err)
+		if len(b.d.config.volumeRoles()) == 0 {
+			return disk, nil, fmt.Errorf("%w: %w", errNeverFits, err)
 		}
-		return disk, nil, err
+		return disk, nil, otherRole{err}
 	}
 	if disk, err = b.supply.takeAlike(nameDisk, megabytesOf(b.d.config.VolumeBytes)); err != nil {
 		return disk, nil, fmt.Errorf("volume %q: %w", id, err)
@@ -171,9 +171,11 @@ const volumePoll = 100 * time.Millisecond
 // DeleteVolume implements [hostmgr.VolumeKeeper]: DESTROY, and UNRESERVE of what was reserved for it, on an offer that has the
 // volume.
 func (d *driver) DeleteVolume(ctx context.Context, host, name string) error {
-	patience := time.Now().Add(d.config.OfferWait)
+	begun := time.Now()
+	patience := begun.Add(d.config.OfferWait)
+	without := map[string]bool{}
 	for {
-		result, err := d.destroy(host, name, time.Now().After(patience))
+		result, err := d.destroy(host, name, begun, time.Now().After(patience), without)
 		if err != nil || result == nil {
 			if errors.Is(err, errNotOffered) && pauseFor(ctx, volumePoll) == nil {
 				continue
@@ -200,8 +202,10 @@ var errNotOffered = errors.New("mesos: the volume is not offered")
 
 // destroy sends the operations, and returns where their result comes; nil if there is no such volume. With late it gives up
 // what is not offered: if Mesos still has it, it will be offered at some time, and is known again then. That nothing of its agent
-// is offered, as after a change of master until the agent is back, or while all of it is used, says nothing about the volume.
-func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
+// is offered, as after a change of master until the agent is back, or while all of it is used, says nothing about the volume, and neither
+// does what is offered for a role that may not have it. The roles for which the agent was offered without the volume are added to without:
+// with several roles since it was begun to look for it, as an older offer for one may keep what has come free since from being offered for it.
+func (d *driver) destroy(host, name string, begun time.Time, late bool, without map[string]bool) (<-chan error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.byName[host]
@@ -221,21 +225,36 @@ func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 		}
 	}
 	s := d.session
+	var old, others []*offer
 	for _, o := range a.offers { // there are none without a session
 		if disk, there := newSupply(o.pieces).takeVolume(name); there {
 			return d.sendDestroy(s, a, o, disk), nil
 		}
+		if several := len(d.config.Roles) > 1; several && o.since.Before(begun) {
+			old = append(old, o)
+		} else {
+			without[o.role], others = true, append(others, o)
+		}
 	}
+	roles := d.config.volumeRoles()
+	if len(roles) == 0 {
+		roles = d.config.Roles
+	}
+	open := slices.IndexFunc(roles, func(role string) bool { return !without[role] })
 	switch {
 	case !late:
 		if s != nil {
-			d.demand(s)
+			if open >= 0 {
+				d.passOn(s, a, old, 0)
+				d.passOn(s, a, others, d.config.OfferWait)
+			}
+			d.demandFor(s, a)
 		}
 		return nil, errNotOffered
 	case s == nil:
 		return nil, fmt.Errorf("mesos: volume %q: there is no connection to a master; try again when there is one", name)
-	case len(a.offers) == 0:
-		return nil, fmt.Errorf("mesos: volume %q: the master offers nothing of its agent, as while all of it is used, or before the agent has found a new master; try again later", name)
+	case open >= 0:
+		return nil, fmt.Errorf("mesos: volume %q: the master offers nothing of its agent for role %q, as while all of it is used, or before the agent has found a new master; try again later", name, roles[open])
 	}
 	d.dropVolume(a, name)
 	return nil, fmt.Errorf("mesos: volume %q: Mesos does not offer it: another framework uses it, or it has been destroyed; it is listed again if it is offered", name)

@@ -189,20 +189,45 @@ func TestVolumesThatAreNotOffered(t *testing.T) {
 	})
 }
 
-// TestAVolumeOfAnotherRole is used where it is, and not made again in the first role that has room.
+// TestAVolumeOfAnotherRole is used and destroyed where it is, though masters offer all that is free of its agent for the first role that
+// is due, and is not made again for that one. When somebody else has destroyed it, that is found out for its own role.
 func TestAVolumeOfAnotherRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 1)
-		first := newSettled(newDriver(t, func() Config { c := w.config(); withRole(&c); c.Roles = []string{"z"}; return c }()))
-		require.NoError(t, first.Start(t.Context(), drivertest.NewRecorder()))
-		require.NoError(t, first.Launch(t.Context(), storing(0, "v", "second")))
-		time.Sleep(time.Minute)
+		ours, theirs := w.dir, t.TempDir()
+		drive := func(dir string, roles ...string) (*settled, *drivertest.Recorder) {
+			d, recorder := newSettled(newDriver(t, func() Config { c := w.config(); withRole(&c); c.Dir, c.Roles = dir, roles; return c }())), drivertest.NewRecorder()
+			require.NoError(t, d.Start(t.Context(), recorder))
+			return d, recorder
+		}
+		first, _ := drive(ours, "z")
+		for i, name := range []string{"v", "w"} {
+			require.NoError(t, first.Launch(t.Context(), storing(i, name, "second")))
+			time.Sleep(time.Minute)
+		}
 		require.NoError(t, first.Close())
-		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"a", "z"} })
-		require.NoError(t, d.Launch(t.Context(), storing(1, "v", "serve")))
+		d, recorder := drive(ours, "a", "z")
+		run := storing(2, "v", "serve")
+		require.NoError(t, d.Launch(t.Context(), run))
 		time.Sleep(time.Minute)
-		require.Equal(t, cluster.TaskRunning, d.Inventory()[len(d.Inventory())-1].State, d.Inventory()[len(d.Inventory())-1].Message)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[2].State, d.Inventory()[2].Message)
+		require.Len(t, hosted(t, recorder).Volumes, 2)
+		require.NoError(t, d.Kill(t.Context(), run.Run, time.Second))
+		time.Sleep(10 * time.Minute)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "v"))
+		require.NoError(t, d.Close())
+
+		first, _ = drive(theirs, "z")
+		time.Sleep(time.Second)
+		require.NoError(t, first.DeleteVolume(t.Context(), "h0", "w"))
+		require.NoError(t, first.Close())
+		d, recorder = drive(ours, "a", "z")
 		require.Len(t, hosted(t, recorder).Volumes, 1)
+		require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "w"), "Mesos does not offer it")
+		time.Sleep(time.Minute)
+		require.Empty(t, hosted(t, recorder).Volumes)
+		require.EqualValues(t, 10000, hosted(t, recorder).Capacity.Fixed[cluster.Disk]>>20)
+		require.NoError(t, d.Close())
 	})
 }
 

@@ -79,8 +79,8 @@ func (m *master) allocateAndRepeat() {
 	m.c.after(&m.tick, m.c.config.AllocationInterval, m.allocateAndRepeat)
 }
 
-// allocate offers what is free: each agent to the role with the smallest dominant share that wants it. All offers to one
-// framework come in one event. Dominant resource fairness is after Ghodsi et al. (NSDI 2011). Complexity: O(agents with
+// allocate offers what is free: each agent to the role with the smallest dominant share that wants it, of several such roles to the one
+// that was served most seldom, and then to the first by name. All offers to one framework come in one event. Dominant resource fairness is after Ghodsi et al. (NSDI 2011). Complexity: O(agents with
 // something free × roles of frameworks).
 func (m *master) allocate() {
 	if slices.ContainsFunc(m.c.agents, (*agent).hasOffers) { // else nobody has to be asked what he wants, as in most rounds
@@ -125,25 +125,27 @@ func (m *master) sortedFrameworks() []*framework {
 
 // claim is a role of a framework that wants offers.
 type claim struct {
-	f     *framework
-	role  string
-	share *float64 // dominant share of the role, in all frameworks
+	f      *framework
+	role   string
+	share  *float64 // dominant share of the role, in all frameworks
+	served *int     // offers made to the role, in all frameworks
 }
 
 // shares returns the claims of the connected frameworks, and what each role has.
 func (m *master) shares() []claim {
 	var claims []claim
-	share := make(map[string]*float64)
+	share, served := make(map[string]*float64), make(map[string]*int)
 	for _, f := range m.sortedFrameworks() {
 		if f.stream == nil {
 			continue
 		}
 		for _, role := range f.roles() {
 			if share[role] == nil {
-				share[role] = new(float64)
+				share[role], served[role] = new(float64), new(int)
 			}
+			*served[role] += f.served[role]
 			if !f.suppressed[role] {
-				claims = append(claims, claim{f, role, share[role]})
+				claims = append(claims, claim{f, role, share[role], served[role]})
 			}
 		}
 	}
@@ -194,7 +196,7 @@ func (m *master) choose(a *agent, claims []claim) *offer {
 		case *x.share > *y.share:
 			return 1
 		}
-		return cmp.Or(cmp.Compare(y.role, x.role), cmp.Compare(x.f.served[x.role], y.f.served[y.role]))
+		return cmp.Or(cmp.Compare(*x.served, *y.served), cmp.Compare(x.role, y.role), cmp.Compare(x.f.served[x.role], y.f.served[y.role]))
 	})
 	for _, want := range claims {
 		has := a.offerTo(want.f, want.role)
@@ -204,6 +206,7 @@ func (m *master) choose(a *agent, claims []claim) *offer {
 		o := &offer{id: m.nextOfferID(), serial: m.offerSerial, f: want.f, a: a, role: want.role, has: has, since: m.c.clock.Now()}
 		m.offers[o.id] = o
 		want.f.served[want.role]++
+		*want.served++
 		a.take(has)
 		if cpus := a.total.scalar("cpus"); cpus > 0 { // near enough for the next choice
 			*want.share += float64(has.scalar("cpus")) / float64(cpus) / float64(max(1, len(m.c.agents)))
