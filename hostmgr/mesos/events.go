@@ -271,13 +271,12 @@ const (
 // next offer says.
 const closedFilter = 30 * time.Second
 
-// inverseRescinded takes in that maintenance is not planned any more.
+// inverseRescinded drops an inverse offer that the master took back. If it was out for too long, it comes again.
 func (d *driver) inverseRescinded(id string) {
 	for _, a := range d.agents {
 		if a.inverse[id] {
 			delete(a.inverse, id)
-			a.maintenance, a.busyTold = nil, false
-			d.touch(a)
+			a.busyTold = false
 		}
 	}
 }

@@ -72,6 +72,26 @@ func TestMaintenance(t *testing.T) {
 	})
 }
 
+// TestMaintenanceWhereOffersTimeOut: the inverse offer that is kept is rescinded, too, and comes again. The maintenance is planned all the
+// while.
+func TestMaintenanceWhereOffersTimeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{OfferTimeout: 2 * time.Minute, AllocationInterval: time.Second}, 1)
+		d, recorder := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		time.Sleep(5 * time.Second)
+		w.Maintain(time.Now().Add(time.Hour), time.Hour, "h0")
+		time.Sleep(5 * time.Second)
+		for range 10 * 600 {
+			require.Len(t, hosted(t, recorder).Notes, 1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.NoError(t, d.Kill(t.Context(), runID(0), time.Second))
+		time.Sleep(2 * inverseFilter)
+		require.Equal(t, []string{"ACCEPT"}, w.answered(t))
+	})
+}
+
 // TestMaintenanceThatIsToldWithAnOffer, since nothing of ours was there: what waits for that offer is given back.
 func TestMaintenanceThatIsToldWithAnOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

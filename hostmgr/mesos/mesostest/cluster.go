@@ -17,7 +17,7 @@ type Config struct {
 
 	AllocationInterval time.Duration // between rounds of offers; default 1 s
 	HeartbeatInterval  time.Duration // default 15 s
-	OfferTimeout       time.Duration // until an offer is rescinded; 0 = never
+	OfferTimeout       time.Duration // until an offer is rescinded, or an inverse one; 0 = never
 	AgentTimeout       time.Duration // without a ping until an agent is unreachable; default 75 s
 	ReregisterAfter    time.Duration // of an agent that has to find a new leader, or comes back; default 1 s
 	ReregisterTimeout  time.Duration // until an agent that does not find the new leader is unreachable; default 10 min
@@ -216,6 +216,9 @@ func (c *Cluster) depose() {
 		f.drop()
 	}
 	for _, o := range m.offers {
+		o.timeout.cancel()
+	}
+	for _, o := range m.inverse {
 		o.timeout.cancel()
 	}
 	for _, a := range c.agents {

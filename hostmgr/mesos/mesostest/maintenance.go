@@ -24,6 +24,8 @@ type inverseOffer struct {
 	f      *framework
 	a      *agent
 	when   mesos.Unavailability
+
+	timeout timer
 }
 
 // inverseAnswer is what a framework said to the last inverse offer for an agent.
@@ -102,6 +104,9 @@ func (m *master) offerInverse() {
 			}
 			o := &inverseOffer{id: m.nextOfferID(), serial: m.offerSerial, f: f, a: a, when: *when}
 			m.inverse[o.id] = o
+			if limit := m.c.config.OfferTimeout; limit > 0 {
+				m.c.after(&o.timeout, limit, func() { m.takeInverseBack(func(x *inverseOffer) bool { return x == o }, true) })
+			}
 			made[f] = append(made[f], mesos.InverseOffer{
 				OfferID: mesos.OfferID{Value: o.id}, URL: a.url(), FrameworkID: mesos.FrameworkID{Value: f.id},
 				AgentID: &mesos.AgentID{Value: a.id}, Unavailability: o.when,
@@ -137,6 +142,7 @@ func (m *master) answerInverse(f *framework, ids []mesos.OfferID, filters *mesos
 		if o == nil || o.f != f {
 			continue
 		}
+		o.timeout.cancel()
 		delete(m.inverse, o.id)
 		if f.answers == nil {
 			f.answers = make(map[string]inverseAnswer)
@@ -156,6 +162,7 @@ func (m *master) takeInverseBack(which func(*inverseOffer) bool, rescind bool) {
 	}
 	slices.SortFunc(out, func(x, y *inverseOffer) int { return x.serial - y.serial })
 	for _, o := range out {
+		o.timeout.cancel()
 		delete(m.inverse, o.id)
 		if rescind {
 			o.f.send(&scheduler.Event{
