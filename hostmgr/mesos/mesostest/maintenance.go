@@ -47,7 +47,7 @@ func (a *agent) unavailability() *mesos.Unavailability {
 }
 
 // Maintain puts hosts on the maintenance schedule, in place of what was there. All offers are rescinded and made again;
-// frameworks with tasks on the hosts get inverse offers.
+// frameworks with tasks on the hosts, or offers of them, get inverse offers.
 func (c *Cluster) Maintain(start time.Time, duration time.Duration, hostnames ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Cluster) schedule(windows []window) {
 	m.allocate()
 }
 
-// offerInverse sends inverse offers to frameworks with tasks on agents that are due for maintenance, one at a time.
+// offerInverse sends inverse offers to frameworks with tasks or offers of agents that are due for maintenance, one at a time.
 func (m *master) offerInverse() {
 	if len(m.c.reg.windows) == 0 {
 		return
@@ -99,7 +99,7 @@ func (m *master) offerInverse() {
 			continue
 		}
 		for _, f := range m.sortedFrameworks() {
-			if f.stream == nil || len(f.tasksOn(a)) == 0 || m.asked(f, a) {
+			if f.stream == nil || !m.concerned(f, a) || m.asked(f, a) {
 				continue
 			}
 			o := &inverseOffer{id: m.nextOfferID(), serial: m.offerSerial, f: f, a: a, when: *when}
@@ -120,6 +120,21 @@ func (m *master) offerInverse() {
 			})
 		}
 	}
+}
+
+// concerned tells whether a framework has anything of an agent.
+func (m *master) concerned(f *framework, a *agent) bool {
+	for _, t := range f.tasks {
+		if t.a == a && !t.released {
+			return true
+		}
+	}
+	for _, o := range m.offers {
+		if o.f == f && o.a == a {
+			return true
+		}
+	}
+	return false
 }
 
 // asked tells whether a framework need not be asked now to leave an agent.

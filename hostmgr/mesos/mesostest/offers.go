@@ -80,7 +80,8 @@ func (m *master) allocateAndRepeat() {
 }
 
 // allocate offers what is free: each agent to the role with the smallest dominant share that wants it, of several such roles to the one
-// that was served most seldom, and then to the first by name. All offers to one framework come in one event. Dominant resource fairness is after Ghodsi et al. (NSDI 2011). Complexity: O(agents with
+// that was served most seldom, and then to the first by name; so first among the roles at the top, and then below. All offers to one
+// framework come in one event. Dominant resource fairness is after Ghodsi et al. (NSDI 2011). Complexity: O(agents with
 // something free × roles of frameworks).
 func (m *master) allocate() {
 	if slices.ContainsFunc(m.c.agents, (*agent).hasOffers) { // else nobody has to be asked what he wants, as in most rounds
@@ -95,7 +96,7 @@ func (a *agent) hasOffers() bool { return a.offerable() && a.free.worthOffering(
 func (m *master) offer() {
 	shares := m.shares()
 	made := make(map[*framework][]mesos.Offer)
-	for _, a := range m.c.agents {
+	for _, a := range slices.Backward(m.c.agents) { // a real one takes them in random order
 		for a.hasOffers() {
 			o := m.choose(a, shares)
 			if o == nil {
@@ -125,27 +126,57 @@ func (m *master) sortedFrameworks() []*framework {
 
 // claim is a role of a framework that wants offers.
 type claim struct {
-	f      *framework
-	role   string
-	share  *float64 // dominant share of the role, in all frameworks
-	served *int     // offers made to the role, in all frameworks
+	f    *framework
+	role string
+	line []*node // from the top to the role
+}
+
+// node is a role with all that are below it, in all frameworks; or a role without those, which is called "ROLE/.".
+type node struct {
+	name   string
+	share  float64 // the dominant one
+	served int     // offers made
+}
+
+// lineOf returns the names of the nodes of a role, from the top.
+func lineOf(role string) (names []string) {
+	for i, c := range role {
+		if c == '/' {
+			names = append(names, role[:i])
+		}
+	}
+	return append(names, role, role+"/.")
+}
+
+// compare orders claims: who is served first.
+func (c *claim) compare(other *claim) int {
+	for i, x := range c.line {
+		if y := other.line[i]; x != y { // a line ends with a node that is in no other line of another role
+			return cmp.Or(cmp.Compare(x.share, y.share), cmp.Compare(x.served, y.served), cmp.Compare(x.name, y.name))
+		}
+	}
+	return cmp.Compare(c.f.served[c.role], other.f.served[other.role])
 }
 
 // shares returns the claims of the connected frameworks, and what each role has.
 func (m *master) shares() []claim {
 	var claims []claim
-	share, served := make(map[string]*float64), make(map[string]*int)
+	nodes := make(map[string]*node)
 	for _, f := range m.sortedFrameworks() {
 		if f.stream == nil {
 			continue
 		}
 		for _, role := range f.roles() {
-			if share[role] == nil {
-				share[role], served[role] = new(float64), new(int)
+			var line []*node
+			for _, name := range lineOf(role) {
+				if nodes[name] == nil {
+					nodes[name] = &node{name: name}
+				}
+				nodes[name].served += f.served[role]
+				line = append(line, nodes[name])
 			}
-			*served[role] += f.served[role]
 			if !f.suppressed[role] {
-				claims = append(claims, claim{f, role, share[role], served[role]})
+				claims = append(claims, claim{f, role, line})
 			}
 		}
 	}
@@ -153,7 +184,7 @@ func (m *master) shares() []claim {
 		return claims // nobody to be fair to
 	}
 	total := make(map[string]int64)
-	used := make(map[string]map[string]int64) // role → resource → milli
+	used := make(map[string]map[string]int64) // node → resource → milli
 	for _, a := range m.c.agents {
 		if a.registered {
 			for _, p := range a.total {
@@ -162,11 +193,13 @@ func (m *master) shares() []claim {
 		}
 	}
 	count := func(role string, b bag) {
-		if used[role] == nil {
-			used[role] = make(map[string]int64)
-		}
-		for _, p := range b {
-			used[role][p.kind.Name] += p.milli
+		for _, name := range lineOf(role) {
+			if used[name] == nil {
+				used[name] = make(map[string]int64)
+			}
+			for _, p := range b {
+				used[name][p.kind.Name] += p.milli
+			}
 		}
 	}
 	for _, f := range m.frameworks {
@@ -179,9 +212,9 @@ func (m *master) shares() []claim {
 	for _, o := range m.offers {
 		count(o.role, o.has)
 	}
-	for role, s := range share {
-		for name, n := range used[role] {
-			*s = max(*s, float64(n)/float64(max(1, total[name])))
+	for name, x := range nodes {
+		for resource, n := range used[name] {
+			x.share = max(x.share, float64(n)/float64(max(1, total[resource])))
 		}
 	}
 	return claims
@@ -189,15 +222,7 @@ func (m *master) shares() []claim {
 
 // choose makes the next offer of an agent, or returns nil.
 func (m *master) choose(a *agent, claims []claim) *offer {
-	slices.SortStableFunc(claims, func(x, y claim) int {
-		switch {
-		case *x.share < *y.share:
-			return -1
-		case *x.share > *y.share:
-			return 1
-		}
-		return cmp.Or(cmp.Compare(*x.served, *y.served), cmp.Compare(x.role, y.role), cmp.Compare(x.f.served[x.role], y.f.served[y.role]))
-	})
+	slices.SortStableFunc(claims, func(x, y claim) int { return x.compare(&y) })
 	for _, want := range claims {
 		has := a.offerTo(want.f, want.role)
 		if !has.worthOffering() || want.f.refuses(a, want.role, has) || !want.f.constraints.admit(want.role, a) {
@@ -206,11 +231,15 @@ func (m *master) choose(a *agent, claims []claim) *offer {
 		o := &offer{id: m.nextOfferID(), serial: m.offerSerial, f: want.f, a: a, role: want.role, has: has, since: m.c.clock.Now()}
 		m.offers[o.id] = o
 		want.f.served[want.role]++
-		*want.served++
-		a.take(has)
+		part := 0.0
 		if cpus := a.total.scalar("cpus"); cpus > 0 { // near enough for the next choice
-			*want.share += float64(has.scalar("cpus")) / float64(cpus) / float64(max(1, len(m.c.agents)))
+			part = float64(has.scalar("cpus")) / float64(cpus) / float64(max(1, len(m.c.agents)))
 		}
+		for _, x := range want.line {
+			x.share += part
+			x.served++
+		}
+		a.take(has)
 		if limit := m.c.config.OfferTimeout; limit > 0 {
 			m.c.after(&o.timeout, limit, func() { m.takeOffersBack(func(x *offer) bool { return x == o }, true) })
 		}
