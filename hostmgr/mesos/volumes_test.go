@@ -170,7 +170,7 @@ func TestVolumesThatAreNotOffered(t *testing.T) {
 
 		time.Sleep(5 * time.Second)
 		w.SetFaults(mesostest.Faults{RescindAccepts: 1}) // the offer goes before the call comes
-		require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "b"), "OPERATION_DROPPED")
+		require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "b"), "no longer valid")
 		time.Sleep(5 * time.Second)
 		require.Len(t, hosted(t, recorder).Volumes, 2, "it is still there")
 		w.SetFaults(mesostest.Faults{LoseCalls: 1, Accepting: true})

@@ -96,7 +96,7 @@ func (m *master) refuseOperations(f *framework, operations []mesos.Offer_Operati
 		}
 		if op.ID != nil {
 			m.operationStatus(f, &operation{
-				id: op.ID.Value, state: mesos.OPERATION_DROPPED,
+				id: op.ID.Value, state: mesos.OPERATION_ERROR,
 				message: "Operation attempted with invalid offers: " + err.Error(),
 			})
 		}
@@ -115,7 +115,16 @@ func tasksOf(op *mesos.Offer_Operation) []mesos.TaskInfo {
 
 // do carries one operation out. Unknown ones are ignored.
 func (w *accepted) do(op *mesos.Offer_Operation) {
-	var err error
+	switch op.Type {
+	case mesos.Offer_Operation_LAUNCH, mesos.Offer_Operation_LAUNCH_GROUP, mesos.Offer_Operation_RESERVE,
+		mesos.Offer_Operation_UNRESERVE, mesos.Offer_Operation_CREATE, mesos.Offer_Operation_DESTROY:
+	default:
+		return
+	}
+	err := error(nil)
+	if op.Launch == nil && op.LaunchGroup == nil {
+		err = w.validateOperation(op)
+	}
 	switch op.Type {
 	case mesos.Offer_Operation_LAUNCH:
 		for i := range op.Launch.GetTaskInfos() {
@@ -127,19 +136,9 @@ func (w *accepted) do(op *mesos.Offer_Operation) {
 			w.launchGroup(op.LaunchGroup)
 		}
 		return
-	case mesos.Offer_Operation_RESERVE:
-		err = w.convert(unreserved(bagOf(op.Reserve.GetResources())), bagOf(op.Reserve.GetResources()))
-	case mesos.Offer_Operation_UNRESERVE:
-		err = w.convert(bagOf(op.Unreserve.GetResources()), unreserved(bagOf(op.Unreserve.GetResources())))
-	case mesos.Offer_Operation_CREATE:
-		volumes := bagOf(op.Create.GetVolumes())
-		if err = w.a.unique(volumes); err == nil {
-			err = w.convert(withoutVolume(volumes), volumes)
-		}
-	case mesos.Offer_Operation_DESTROY:
-		err = w.convert(bagOf(op.Destroy.GetVolumes()), withoutVolume(bagOf(op.Destroy.GetVolumes())))
-	default:
-		return
+	}
+	if err == nil {
+		err = w.apply(op)
 	}
 	if op.ID == nil {
 		return
@@ -149,6 +148,23 @@ func (w *accepted) do(op *mesos.Offer_Operation) {
 		done = &operation{id: op.ID.Value, state: mesos.OPERATION_ERROR, message: err.Error()}
 	}
 	w.m.operationStatus(w.f, done)
+}
+
+// apply carries out an operation that is valid by itself.
+func (w *accepted) apply(op *mesos.Offer_Operation) error {
+	switch op.Type {
+	case mesos.Offer_Operation_RESERVE:
+		return w.convert(unreserved(bagOf(op.Reserve.Resources)), bagOf(op.Reserve.Resources))
+	case mesos.Offer_Operation_UNRESERVE:
+		return w.convert(bagOf(op.Unreserve.Resources), unreserved(bagOf(op.Unreserve.Resources)))
+	case mesos.Offer_Operation_DESTROY:
+		return w.convert(bagOf(op.Destroy.Volumes), withoutVolume(bagOf(op.Destroy.Volumes)))
+	}
+	volumes := bagOf(op.Create.Volumes)
+	if err := w.a.unique(volumes); err != nil {
+		return err
+	}
+	return w.convert(withoutVolume(volumes), volumes)
 }
 
 // convert changes resources of the agent from one kind into another.
@@ -277,6 +293,7 @@ func (w *accepted) launchGroup(group *mesos.Offer_Operation_LaunchGroup) {
 	if len(tasks) == 0 {
 		err = refuse("Task group cannot be empty")
 	}
+	err = cmp.Or(err, w.validateExecutor(group))
 	if e == nil {
 		whole = bagOf(group.Executor.Resources)
 		if whole.scalar("cpus") < 10 || whole.scalar("mem") < 32_000 {
@@ -326,6 +343,30 @@ func (w *accepted) launchGroup(group *mesos.Offer_Operation_LaunchGroup) {
 	}
 }
 
+// validateExecutor tells why the master refuses the executor of a group, the amount of its resources aside.
+func (w *accepted) validateExecutor(group *mesos.Offer_Operation_LaunchGroup) error {
+	x := &group.Executor
+	switch {
+	case x.Type == mesos.ExecutorInfo_UNKNOWN:
+		return refuse("'ExecutorInfo.type' must be set")
+	case x.Type == mesos.ExecutorInfo_DEFAULT && x.Command != nil:
+		return refuse("'ExecutorInfo.command' must not be set for 'DEFAULT' executor")
+	case x.FrameworkID.GetValue() != w.f.id:
+		return refuse("ExecutorInfo has an invalid FrameworkID (Actual: %s vs Expected: %s)", x.FrameworkID.GetValue(), w.f.id)
+	}
+	all := slices.Clone(x.Resources)
+	for i := range group.TaskGroup.Tasks {
+		all = append(all, group.TaskGroup.Tasks[i].Resources...)
+	}
+	if err := cmp.Or(validateID(x.ExecutorID.Value), validateResources(x.Resources)); err != nil {
+		return refuse("Executor uses invalid resources: %s", err)
+	}
+	if err := validateUse(all); err != nil {
+		return refuse("Task group and executor use resources that do not go together: %s", err)
+	}
+	return w.roles(x.Resources)
+}
+
 // validateTask tells why the master refuses a task, its resources aside.
 func (w *accepted) validateTask(info *mesos.TaskInfo) error {
 	id := info.TaskID.Value
@@ -344,12 +385,13 @@ func (w *accepted) validateTask(info *mesos.TaskInfo) error {
 	if len(info.Resources) == 0 {
 		return refuse("Task uses no resources")
 	}
-	for i := range info.Resources {
-		if s := info.Resources[i].Scalar; s != nil && s.Value < 0 {
-			return refuse("Task uses invalid resources: Invalid scalar resource: value < 0")
-		}
+	if err := validateResources(info.Resources); err != nil {
+		return refuse("Task uses invalid resources: %s", err)
 	}
-	return nil
+	if err := validateUse(info.Resources); err != nil {
+		return refuse("Task uses resources that do not go together: %s", err)
+	}
+	return validateContainer(info)
 }
 
 // roles tells whether resources are allocated to another role than the offers. Without a role they get the offers'.

@@ -715,7 +715,7 @@ func TestFailureIsNotOnlyForFailures(t *testing.T) {
 		b.AddAgent(withDisk("h3"))
 		f := b.framework(frameworkA)
 		o := f.on("h3")
-		group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},` + executorAmount + `},` +
+		group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},"framework_id":{"value":"` + f.framework + `"},` + executorAmount + `},` +
 			`"task_group":{"tasks":[` + taskJSON("g", o.agent, "short", 0.5) + `]}}}`
 		f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[`+group+`],"filters":{"refuse_seconds":0}}`)
 		f.settle("g")
@@ -741,7 +741,7 @@ func TestAGroupLivesAndDiesTogether(t *testing.T) {
 		o := f.on("h3")
 		amount := executorAmount
 		launch := func(o offer, tasks string) {
-			group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},` + amount + `},"task_group":{"tasks":[` + tasks + `]}}}`
+			group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},"framework_id":{"value":"` + f.framework + `"},` + amount + `},"task_group":{"tasks":[` + tasks + `]}}}`
 			f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[`+group+`],"filters":{"refuse_seconds":0}}`)
 		}
 		launch(o, taskJSON("a", o.agent, "x", 0.5)+","+taskJSON("b", "elsewhere", "x", 0.5))
@@ -994,6 +994,97 @@ func TestReservationsAndVolumes(t *testing.T) {
 		require.Equal(t, "u OPERATION_FINISHED true", state())
 		require.Contains(t, f.on("h1").amounts, "disk(<nil>):")
 		require.NotContains(t, f.on("h1").amounts, "disk(eng)")
+	})
+}
+
+// TestWhatAMasterDoesNotTake of operations and tasks.
+func TestWhatAMasterDoesNotTake(t *testing.T) {
+	onBench(t, factsConfig(), func(b *bench) {
+		spec := withDisk("h1")
+		mount := mesostest.Scalar("disk", 500)
+		mount.Disk = &mesos.Resource_DiskInfo{Source: &mesos.Resource_DiskInfo_Source{Type: mesos.Resource_DiskInfo_Source_MOUNT}}
+		spec.Resources = append(spec.Resources, mesostest.Scalar("gpus", 2), mount)
+		b.AddAgent(spec)
+		info := strings.Replace(frameworkA, `"*"`, `"eng"`, 1) + `,"principal":"me"`
+		f := b.framework(strings.Replace(info, aware, aware+`,{"type":"GPU_RESOURCES"}`, 1))
+		resource := func(name string, amount float64, more string) string {
+			return fmt.Sprintf(`{"name":%q,"type":"SCALAR","scalar":{"value":%v},"allocation_info":{"role":"eng"}%s}`, name, amount, more)
+		}
+		by := func(kind, role, principal string) string {
+			return fmt.Sprintf(`{"type":%q,"role":%q,"principal":%q}`, kind, role, principal)
+		}
+		reserved := func(stack ...string) string { return `,"reservations":[` + strings.Join(stack, ",") + `]` }
+		volume := func(id, more string) string {
+			return fmt.Sprintf(`,"disk":{"persistence":{"id":%q%s},"volume":{"container_path":"x","mode":"RW"}}`, id, more)
+		}
+		mine := reserved(by("DYNAMIC", "eng", "me"))
+		refused := func(kind, field, list, what, why string) {
+			t.Helper()
+			f.call("ACCEPT", fmt.Sprintf(`"accept":{"offer_ids":[{"value":%q}],"operations":[{"type":%q,"id":{"value":"o"},%q:{%q:[%s]}}],"filters":{"refuse_seconds":0}}`,
+				f.on("h1").id, kind, field, list, what))
+			pass(200 * time.Millisecond)
+			all := f.all("UPDATE_OPERATION_STATUS")
+			s := at(all[len(all)-1].json, "update_operation_status", "status")
+			require.Equal(t, "OPERATION_ERROR", at(s, "state"), what)
+			require.Contains(t, at(s, "message"), why)
+		}
+		for what, why := range map[string]string{
+			resource("disk", 10, ""):                                                                "not dynamically reserved",
+			resource("disk", 10, reserved(by("STATIC", "eng", "me"))):                               "not dynamically reserved",
+			resource("disk", 10, `,"reservations":[{"type":"DYNAMIC","role":"eng"}]`):               "no principal set",
+			resource("disk", 10, reserved(by("DYNAMIC", "eng", "you"))):                             "does not match a reserved resource",
+			resource("disk", 10, reserved(by("DYNAMIC", "ops", "me"))):                              "was allocated to role 'eng'",
+			resource("disk", 10, reserved(by("DYNAMIC", "*", "me"))):                                "cannot be reserved",
+			resource("disk", 10, reserved(by("DYNAMIC", "a", "me"), by("DYNAMIC", "eng", "me"))):    "is not a refinement of 'a'",
+			resource("disk", 10, `,"reservations":[{"role":"eng","principal":"me"}]`):               "type' field must be set",
+			resource("disk", 10, mine+`,"disk":{}`):                                                 "set but empty",
+			resource("disk", 10, mine+`,"revocable":{}`):                                            "revocable",
+			resource("disk", -1, mine):                                                              "value <= 0",
+			resource("disk", 0.0001, mine):                                                          "value <= 0",
+			resource("disk", 200, mine+`,"disk":{"source":{"type":"MOUNT"}}`):                       "does not contain",
+			`{"name":"ports","type":"RANGES","ranges":{"range":[{"begin":2,"end":1}]}` + mine + `}`: "begin > end",
+			`{"name":"ports","type":"RANGES","scalar":{"value":1}` + mine + `}`:                     "Invalid ranges",
+			resource("cpus", 1, mine+volume("v", `,"principal":"me"`)):                              "should not be set for cpus",
+			resource("gpus", 0.5, mine):                                                             "must be an unsigned integer",
+		} {
+			refused("RESERVE", "reserve", "resources", what, why)
+		}
+		for what, why := range map[string]string{
+			resource("disk", 10, mine):                                                                  "'persistence' is not set",
+			resource("disk", 10, volume("v", `,"principal":"me"`)):                                      "from unreserved resources",
+			resource("disk", 10, mine+volume("v", "")):                                                  "no principal set in 'disk.persistence'",
+			resource("disk", 10, mine+volume("v", `,"principal":"you"`)):                                "does not match a volume",
+			resource("disk", 10, mine+volume("a/b", `,"principal":"me"`)):                               "invalid characters",
+			resource("disk", 10, mine+`,"disk":{"persistence":{"id":"v","principal":"me"}}`):            "Expecting 'volume'",
+			strings.Replace(resource("disk", 10, mine+volume("v", `,"principal":"me"`)), "RW", "RO", 1): "Read-only",
+		} {
+			refused("CREATE", "create", "volumes", what, why)
+		}
+		refused("UNRESERVE", "unreserve", "resources", resource("disk", 10, mine+volume("v", "")), "cannot be unreserved directly")
+		refused("DESTROY", "destroy", "volumes", resource("disk", 10, mine), "'persistence' is not set")
+		refused("UNRESERVE", "unreserve", "resources",
+			resource("disk", 10, `,"reservations":[{"type":"DYNAMIC","role":"eng","principal":"me","labels":{"labels":[{"key":"other"}]}}]`), "does not contain")
+
+		for i, c := range []struct{ old, new, why string }{
+			{`"name":"t"`, `"health_check":{"type":"HTTP","http":{"port":80,"path":"x"}},"name":"t"`, "must start with '/'"},
+			{`"name":"t"`, `"check":{"type":"TCP"},"name":"t"`, "not complete"},
+			{`"name":"t"`, `"container":{"type":"MESOS","volumes":[{"container_path":"x","mode":"RW"}]},"name":"t"`, "Only one of them"},
+			{`"name":"t"`, `"container":{"type":"DOCKER"},"name":"t"`, "is not set for DOCKER"},
+			{`"name":"t"`, `"max_completion_time":{"nanoseconds":-1},"name":"t"`, "non-negative"},
+			{`"resources":[`, `"resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":1},"revocable":{}},`, "revocable and non-revocable"},
+			{`"resources":[`, `"resources":[{"name":"cpus","type":"SCALAR","set":{"item":["a"]}},`, "Invalid scalar resource"},
+		} {
+			o := f.on("h1")
+			id := fmt.Sprint("t-", i)
+			f.accept(o, 0, strings.Replace(taskJSON(id, o.agent, "x", 1), c.old, c.new, 1))
+			pass(200 * time.Millisecond)
+			require.Equal(t, "TASK_ERROR", f.last(id).state, c.new)
+			require.Contains(t, f.last(id).message, c.why)
+		}
+		again := f.again(strings.Replace(info, `"me"`, `"you"`, 1))
+		require.Equal(t, "Changing framework's principal is not allowed.", at(again.all()[0].json, "error", "message"))
+		status := f.call("ACKNOWLEDGE_OPERATION_STATUS", `"acknowledge_operation_status":{"uuid":"AAAAAAAAAAAAAAAAAAAAAA==","operation_id":{"value":"o"}}`)
+		require.Equal(t, http.StatusBadRequest, status.status)
 	})
 }
 

@@ -134,16 +134,19 @@ func (m *master) subscribe(call *scheduler.Call, raw map[string]any, principal s
 	if err == nil {
 		err = m.validateFramework(&info, limits)
 	}
-	if err != nil {
-		s.send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: err.Error()}})
-		s.end()
-		return nil
-	}
 	if info.Principal == nil && principal != "" {
 		info.Principal = &principal
 	}
 	id := info.GetID().GetValue()
 	f := m.frameworks[id]
+	if err == nil && f != nil && !equal(f.info.Principal, info.Principal) {
+		err = refuse("Changing framework's principal is not allowed.")
+	}
+	if err != nil {
+		s.send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: err.Error()}})
+		s.end()
+		return nil
+	}
 	at := m.c.clock.Now()
 	connected := f != nil && f.stream != nil
 	switch {
@@ -189,6 +192,8 @@ func (m *master) subscribe(call *scheduler.Call, raw map[string]any, principal s
 	}
 	return f
 }
+
+func equal(a, b *string) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
 
 // welcome sends what a subscription begins with.
 func (m *master) welcome(f *framework) {

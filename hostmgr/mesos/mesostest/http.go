@@ -186,6 +186,9 @@ func validateCall(call *scheduler.Call, principal string) error {
 		if a := call.AcknowledgeOperationStatus; a != nil && len(a.UUID) != 16 {
 			return refuse("Not a valid UUID")
 		}
+		if a := call.AcknowledgeOperationStatus; a != nil && a.AgentID == nil {
+			return expect(false, "agent_id")
+		}
 		return expect(call.AcknowledgeOperationStatus != nil, "acknowledge_operation_status")
 	case scheduler.Call_RECONCILE:
 		return expect(call.Reconcile != nil, "reconcile")

@@ -316,7 +316,7 @@ func (m *master) decline(f *framework, call *scheduler.Call_Decline) {
 	}
 }
 
-// suppress is the call of this name; no roles are all roles, foreign ones are ignored.
+// suppress is the call of this name; no roles are all roles, and with a foreign one it is ignored.
 func (m *master) suppress(f *framework, roles []string) {
 	for _, role := range f.mine(roles) {
 		f.suppressed[role] = true
@@ -336,11 +336,15 @@ func (m *master) revive(f *framework, roles []string) {
 	m.allocate()
 }
 
+// mine returns the roles that are meant, nil if one is foreign.
 func (f *framework) mine(roles []string) []string {
 	if len(roles) == 0 {
 		return f.roles()
 	}
-	return slices.DeleteFunc(slices.Clone(roles), func(r string) bool { return !slices.Contains(f.roles(), r) })
+	if slices.ContainsFunc(roles, func(r string) bool { return !slices.Contains(f.roles(), r) }) {
+		return nil
+	}
+	return roles
 }
 
 // offerTo returns what of an agent's free resources may be offered to a role of a framework.

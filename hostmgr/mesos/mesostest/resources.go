@@ -64,7 +64,7 @@ func pieceOf(r mesos.Resource) piece {
 
 // kindKey names a kind. How a volume is mounted is not part of its kind: that is up to each task.
 func kindKey(r *mesos.Resource) string {
-	if r.Disk == nil && len(r.Reservations) == 0 && r.Revocable == nil && r.Shared == nil {
+	if r.Disk == nil && len(r.Reservations) == 0 && r.Revocable == nil && r.Shared == nil && r.ProviderID == nil {
 		return r.Name
 	}
 	k := *r
@@ -72,7 +72,23 @@ func kindKey(r *mesos.Resource) string {
 		disk := *k.Disk
 		disk.Volume, k.Disk = nil, &disk
 	}
-	return k.Name + attributes(&k)
+	name := k.Name + attributes(&k)
+	if k.ProviderID != nil {
+		name += "@" + k.ProviderID.Value
+	}
+	if k.Disk != nil && k.Disk.Source != nil {
+		name += " on " + k.Disk.Source.String()
+	}
+	return name
+}
+
+// whole tells whether the piece is used whole, or not at all: a persistent volume, and disk that is a mount or a device of its own.
+func (p *piece) whole() bool {
+	d := p.kind.Disk
+	if d == nil || d.Persistence == nil && d.Source == nil {
+		return false
+	}
+	return d.Persistence != nil || d.Source.Type != mesos.Resource_DiskInfo_Source_PATH && (d.Source.Type != mesos.Resource_DiskInfo_Source_RAW || d.Source.ID != nil)
 }
 
 // attributes writes what sets a kind apart as the master's messages do.
@@ -87,6 +103,16 @@ func attributes(r *mesos.Resource) string {
 			fmt.Fprintf(&b, "(%s,%s", res.GetType(), res.GetRole())
 			if res.Principal != nil {
 				b.WriteString("," + *res.Principal)
+			}
+			if res.Labels != nil {
+				b.WriteString(",{")
+				for j, l := range res.Labels.Labels {
+					if j > 0 {
+						b.WriteString(", ")
+					}
+					b.WriteString(l.Key + ": " + l.GetValue())
+				}
+				b.WriteString("}")
 			}
 			b.WriteString(")")
 		}
@@ -176,7 +202,7 @@ func (b bag) contains(other bag) bool {
 			continue
 		}
 		i := b.index(p.key)
-		if i < 0 || b[i].milli < p.milli {
+		if i < 0 || b[i].milli < p.milli || p.whole() && b[i].milli != p.milli {
 			return false
 		}
 		for _, s := range p.ranges {
