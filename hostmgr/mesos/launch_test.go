@@ -207,6 +207,22 @@ func TestVolumesOfRevocableTasks(t *testing.T) {
 	})
 }
 
+// TestAVolumeAtTwoPaths is refused before it is made twice, which a master does not do.
+func TestAVolumeAtTwoPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, withRole)
+		l := storing(3, "v-{instance}", "serve")
+		l.Task.Volumes = append(l.Task.Volumes, cluster.Volume{Name: "w", MountPath: "more"})
+		require.NoError(t, d.Launch(t.Context(), l))
+		time.Sleep(time.Second)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State, d.Inventory()[0].Message)
+		l.Run.Run++
+		l.Task.Volumes[1].Name = "v-3"
+		require.ErrorContains(t, d.Launch(t.Context(), l), "each volume once")
+	})
+}
+
 // TestFoldersOfATask: agents make containers with all kinds of them, in the sandbox and outside, of one process and of several.
 func TestFoldersOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

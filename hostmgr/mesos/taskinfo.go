@@ -145,6 +145,12 @@ func check(l *hostmgr.Launch, c *Config) error {
 		if v.Name == cluster.InstanceMark {
 			bad("volume %q: has no name", v.Name)
 		}
+		same := func(w cluster.Volume) bool {
+			return w.NameFor(l.Run.Task.Instance()) == v.NameFor(l.Run.Task.Instance())
+		}
+		if v.Name != "" && slices.ContainsFunc(l.Task.Volumes[:i], same) {
+			bad("volume %q: Mesos gives a task each volume once; mount it at one path", v.Name)
+		}
 		if v.Name != "" && l.Revocable && l.Task.Resources.Fixed[cluster.Disk] > 0 {
 			bad("volume %q: a volume is disk that is not taken back, and Mesos does not give a task that and revocable disk; ask for no disk, or make the job not revocable", v.Name)
 		}
