@@ -80,11 +80,16 @@ func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 	return e, true
 }
 
-// vague reports whether a status says that a task has failed, or was killed, and not how: the master's answer to a reconciliation
-// has neither the text nor the reason of the agent's update, which the agent repeats as long as the master answers so.
+// vague reports whether a status says that a task has failed, or was killed, and not how: the master's own word has neither the text nor
+// the reason of the agent's update, which the agent repeats as long as the master says so.
 func vague(s *api.TaskStatus, c circumstances) bool {
 	ended := s.GetState() == api.TASK_FAILED || s.GetState() == api.TASK_KILLED && !c.killed
-	return ended && len(s.UUID) == 0 && reasonOf(s) == api.REASON_RECONCILIATION
+	return ended && len(s.UUID) == 0 && byMaster(s)
+}
+
+// byMaster reports whether a status is what the master knows of a task: when it was asked, or when the agent is back from out of reach.
+func byMaster(s *api.TaskStatus) bool {
+	return reasonOf(s) == api.REASON_RECONCILIATION || reasonOf(s) == api.REASON_AGENT_REREGISTERED
 }
 
 // unknown reports whether a master answers that it knows neither the task nor its agent. To a framework that is not partition-aware it
@@ -108,7 +113,7 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.Reason = cluster.ReasonSignaled
 	case e.ExitCode > 0:
 		e.Reason = cluster.ReasonExited
-	case reason == api.REASON_RECONCILIATION:
+	case byMaster(s):
 		e.Reason = cluster.ReasonSupervisorLost
 	case !c.started:
 		e.Reason = cluster.ReasonLaunchFailed

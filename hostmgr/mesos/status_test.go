@@ -2,11 +2,14 @@ package mesos
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	api "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
 // TestEveryStateIsMapped: what each state of Mesos means here, when we asked for the end and when not, before the task ran and
@@ -152,4 +155,25 @@ func TestHealthOfAStatus(t *testing.T) {
 		require.Equal(t, c.want, got, name)
 		require.Equal(t, got == cluster.HealthUnready, why != "", name)
 	}
+}
+
+// TestATaskThatFailsOutOfReach: when its agent is back, the master says that it has failed, and the agent how.
+func TestATaskThatFailsOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Behave: func(api.TaskInfo) mesostest.Behaviour {
+			return mesostest.Behaviour{Startup: time.Millisecond, Runs: 2 * time.Minute, ExitCode: 3}
+		}}, 1)
+		d, _ := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		time.Sleep(30 * time.Second)
+		w.CutAgent("h0")
+		time.Sleep(3 * time.Minute)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		w.ReturnAgent("h0")
+		time.Sleep(time.Minute)
+		end := d.Inventory()[0]
+		require.Equal(t, cluster.TaskFailed, end.State, end.Message)
+		require.Equal(t, cluster.ReasonExited, end.Reason, end.Message)
+		require.EqualValues(t, 3, end.ExitCode, end.Message)
+	})
 }

@@ -93,7 +93,7 @@ func (m *master) meet(a *agent, r *run) {
 	}
 	t.state = r.state
 	t.released = r.ended
-	if t.unreachable != nil && !r.ended {
+	if t.unreachable != nil { // also what has ended meanwhile, of which the agent tells more
 		s := m.status(r.id, a.id, r.state, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-reregistered")
 		s.ContainerStatus = r.containerStatus()
 		m.update(f, s)
