@@ -155,6 +155,18 @@ func TestWrongCallsAreToldByUpdates(t *testing.T) {
 	}
 }
 
+// TestUnknownToAnAgentThatIsThere is what masters before 1.5 answer, where later ones say TASK_GONE: the task is lost, and its agent not.
+func TestUnknownToAnAgentThatIsThere(t *testing.T) {
+	k := newTalk(t)
+	k.run(0)
+	k.tell(0, "TASK_UNKNOWN", `,"reason":"REASON_RECONCILIATION","message":"Reconciliation: Task is unknown to the agent"`)
+	require.Equal(t, cluster.ReasonHostLost, becomes(t, k.d, runID(0), cluster.TaskLost).Reason)
+	k.d.mu.Lock()
+	defer k.d.mu.Unlock()
+	require.NotNil(t, k.d.agents["a-1"])
+	require.False(t, k.d.agents["a-1"].lost)
+}
+
 // TestGoneIsTheAnswerToWhatIsOver: a task that has ended and was acknowledged is TASK_GONE, or TASK_UNKNOWN, for the master.
 func TestGoneIsTheAnswerToWhatIsOver(t *testing.T) {
 	for _, answer := range []string{"TASK_GONE", "TASK_UNKNOWN"} {

@@ -93,10 +93,16 @@ func byMaster(s *api.TaskStatus) bool {
 }
 
 // unknown reports whether a master answers that it knows neither the task nor its agent. To a framework that is not partition-aware it
-// says LOST, and the text tells that from other losses.
+// says LOST, and the text tells that from other losses; and masters before 1.5 say UNKNOWN also of a task that an agent does not know which
+// is there.
 func unknown(s *api.TaskStatus) bool {
-	return s.GetState() == api.TASK_UNKNOWN || s.GetState() == api.TASK_LOST && reasonOf(s) == api.REASON_RECONCILIATION &&
-		s.GetMessage() == "Reconciliation: Task is unknown"
+	switch s.GetState() {
+	case api.TASK_UNKNOWN:
+		return s.GetMessage() != "Reconciliation: Task is unknown to the agent"
+	case api.TASK_LOST:
+		return reasonOf(s) == api.REASON_RECONCILIATION && s.GetMessage() == "Reconciliation: Task is unknown"
+	}
+	return false
 }
 
 func (e *ending) failed(s *api.TaskStatus, c circumstances) {
