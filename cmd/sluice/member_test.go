@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,10 +23,19 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 )
 
+// memberHost is where members listen: where there are many loopback addresses, one that no connection comes from, as those take ports that
+// are free, too.
+func memberHost() string {
+	if runtime.GOOS == "linux" {
+		return "127.0.1.2"
+	}
+	return "127.0.0.1"
+}
+
 // freeAddress returns an address that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", memberHost()+":0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	return l.Addr().String()
@@ -36,7 +46,7 @@ func TestMembersWithIdentity(t *testing.T) {
 	noSettings(t)
 	dir := filepath.Join(t.TempDir(), "tls")
 	in := func(name string) string { return filepath.Join(dir, name) }
-	require.NoError(t, initTLS(dir, []string{"localhost", "127.0.0.1"}, 1))
+	require.NoError(t, initTLS(dir, []string{"localhost", memberHost()}, 1))
 	peers := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	apis := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	pages := []string{freeAddress(t), freeAddress(t), freeAddress(t)}

@@ -104,6 +104,11 @@ func start(t *testing.T, args ...string) *process {
 	ctx, interrupt := context.WithCancel(t.Context())
 	p := &process{ended: make(chan int, 1), interrupt: interrupt}
 	go func() { p.ended <- run(ctx, args, nil, &p.out, &p.out) }()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%v said: %s", args, p.out.String())
+		}
+	})
 	return p
 }
 
