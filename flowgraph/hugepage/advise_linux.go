@@ -6,18 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// advise asks for huge pages for the whole capacity of s, and for nothing beside it. The kernel
-// may refuse; nothing then is different.
-func advise[E any](s []E) { tell(s[:cap(s)], unix.MADV_HUGEPAGE) }
+// advise asks for the huge pages that lie within s as a whole, and for nothing beside it. The kernel may refuse; nothing then is different.
+func advise[E any](s []E) { tell(s[:cap(s)], step, unix.MADV_HUGEPAGE) }
+
+// collapse moves what lies in small pages into those huge ones, as memory does that has held something else before. Kernels before 6.1 refuse.
+func collapse[E any](s []E) { tell(s[:cap(s)], step, unix.MADV_COLLAPSE) }
 
 // populate gives memory to s, whose content stays what it is. The kernel may refuse.
-func populate[E any](s []E) { tell(s, unix.MADV_POPULATE_WRITE) }
+func populate[E any](s []E) { tell(s, uintptr(unix.Getpagesize()), unix.MADV_POPULATE_WRITE) }
 
-// tell calls madvise for the whole pages of s.
-func tell[E any](s []E, advice int) {
+// tell calls madvise for the whole pages of s, of so many bytes.
+func tell[E any](s []E, page uintptr, advice int) {
 	size := uintptr(len(s)) * unsafe.Sizeof(*new(E))
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
-	page := uintptr(unix.Getpagesize())
 	skip := -begin & (page - 1) // up to the next page
 	if size < skip+page {
 		return

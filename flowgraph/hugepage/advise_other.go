@@ -4,4 +4,6 @@ package hugepage
 
 func advise[E any]([]E) {}
 
+func collapse[E any]([]E) {}
+
 func populate[E any]([]E) {}

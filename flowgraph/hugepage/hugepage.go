@@ -16,17 +16,22 @@ const (
 // capacity a new array is made, twice as long as the old one if that is more. What
 // is not used yet takes no memory, while to copy 100 MB to a new place takes some
 // 0.1 s, all in one cycle. A large array is made of huge pages where the kernel has
-// them, as far as its memory is new to the program. Amortized O(n); the content is the
-// same either way.
+// them; memory that has held something else before is moved into them while the program goes
+// on. Amortized O(n); the content is the same either way.
 func Grow[S ~[]E, E any](s S, n int) S {
 	if cap(s)-len(s) >= n {
 		return s
 	}
 	grown := make(S, 0, len(s)+max(n, len(s), 64))
-	if uintptr(cap(grown))*unsafe.Sizeof(*new(E)) >= least {
+	large := uintptr(cap(grown))*unsafe.Sizeof(*new(E)) >= least
+	if large {
 		advise(grown)
 	}
-	return append(grown, s...)
+	grown = append(grown, s...)
+	if large {
+		go collapse(grown)
+	}
+	return grown
 }
 
 // Extend returns s with n more elements, zero unless they had a value before, and room as
