@@ -116,16 +116,6 @@ func tasksOf(op *mesos.Offer_Operation) []mesos.TaskInfo {
 // do carries one operation out. Unknown ones are ignored.
 func (w *accepted) do(op *mesos.Offer_Operation) {
 	switch op.Type {
-	case mesos.Offer_Operation_LAUNCH, mesos.Offer_Operation_LAUNCH_GROUP, mesos.Offer_Operation_RESERVE,
-		mesos.Offer_Operation_UNRESERVE, mesos.Offer_Operation_CREATE, mesos.Offer_Operation_DESTROY:
-	default:
-		return
-	}
-	err := error(nil)
-	if op.Launch == nil && op.LaunchGroup == nil {
-		err = w.validateOperation(op)
-	}
-	switch op.Type {
 	case mesos.Offer_Operation_LAUNCH:
 		for i := range op.Launch.GetTaskInfos() {
 			w.launch(&op.Launch.TaskInfos[i])
@@ -136,7 +126,11 @@ func (w *accepted) do(op *mesos.Offer_Operation) {
 			w.launchGroup(op.LaunchGroup)
 		}
 		return
+	case mesos.Offer_Operation_RESERVE, mesos.Offer_Operation_UNRESERVE, mesos.Offer_Operation_CREATE, mesos.Offer_Operation_DESTROY:
+	default:
+		return
 	}
+	err := w.validateOperation(op)
 	if err == nil {
 		err = w.apply(op)
 	}

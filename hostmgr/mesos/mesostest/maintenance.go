@@ -124,10 +124,8 @@ func (m *master) offerInverse() {
 
 // concerned tells whether a framework has anything of an agent.
 func (m *master) concerned(f *framework, a *agent) bool {
-	for _, t := range f.tasks {
-		if t.a == a && !t.released {
-			return true
-		}
+	if slices.ContainsFunc(f.tasksOn(a), func(t *task) bool { return !t.released }) {
+		return true
 	}
 	for _, o := range m.offers {
 		if o.f == f && o.a == a {
