@@ -139,6 +139,7 @@ type class struct {
 
 	// In this cycle:
 	nominees int               // of this displacement pass, which are the first of the queue
+	large    bool              // no host has room for two, even if it is empty
 	skipped  bool              // a gang that cannot be whole
 	passed   bool              // its claims went to those next in the pool
 	hostless bool              // see isHostless; where limits count what runs

@@ -95,6 +95,7 @@ type hosts struct {
 
 	sums, summed int // versions of what total is the sum of, and of total
 	total        cluster.Resources
+	largest      cluster.Resources // in each dimension, of one host that takes work
 	lendable     cluster.Resources // slack of the hosts that take work, and what is lent beside it
 }
 
@@ -284,16 +285,23 @@ func (t *hosts) capacity() cluster.Resources {
 	return t.total
 }
 
+// isLarge reports whether two of the request fit on no host.
+func (t *hosts) isLarge(request cluster.Resources) bool {
+	t.sum()
+	return !request.Times(2).Fits(t.largest)
+}
+
 func (t *hosts) sum() {
 	if t.summed == t.sums {
 		return
 	}
-	t.total, t.lendable = cluster.Resources{}, cluster.Resources{}
+	t.total, t.lendable, t.largest = cluster.Resources{}, cluster.Resources{}, cluster.Resources{}
 	for _, h := range t.byIndex {
 		switch {
 		case h == nil:
 		case h.rec.State() == cluster.HostUp:
 			t.total = t.total.Add(h.rec.Capacity)
+			t.largest = t.largest.Add(h.rec.Capacity.Sub(t.largest).Positive())
 			t.lendable = t.lendable.Add(h.rec.Lendable()).Add(h.rec.Excess())
 		default:
 			t.total = t.total.Add(h.rec.Allocated)

@@ -165,6 +165,7 @@ func (p *Planner) price(now cluster.Time) {
 		c.age(now)
 		p.localize(c)
 		c.price = clamp(p.model.Wait(&p.round, &c.seen))
+		c.large = p.hosts.isLarge(c.row.task.Resources)
 		c.skipped = c.skipped || c.row.rule.unbegun() // see insert
 	}
 }
@@ -238,30 +239,35 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 				c.skipped, cut = true, true
 			}
 		default:
-			cut = p.commitShares(out, c, flow, kept) || cut
+			n := p.commitShares(out, c, flow, kept)
+			cut = cut || n > 0
+			if n > 0 && again && c.large { // who comes after it would leave no such room
+				p.insertPart(out, c, c.tier(), n)
+			}
 		}
 	}
 	p.cut = p.cut || cut
 	return cut && p.someFits()
 }
 
-// ration lets as many tasks start on a host as the model answers for: those that gain most, among equals those that cost least.
+// ration lets as many tasks start on a host as the model answers for: those that gain most, among equals large ones,
+// then those that cost least.
 func ration(order []*class, flows [][]share) {
 	type bid struct {
-		worth flowgraph.Cost
+		class *class
 		share *share
 	}
 	bids := map[*host][]bid{} // in any order: each host by itself
 	for i, c := range order {
 		for k := range flows[i] {
 			if s := &flows[i][k]; s.host.answers < cluster.MaxInstances {
-				bids[s.host] = append(bids[s.host], bid{c.worth(), s})
+				bids[s.host] = append(bids[s.host], bid{c, s})
 			}
 		}
 	}
 	for h, all := range bids {
 		slices.SortStableFunc(all, func(a, b bid) int {
-			return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(a.share.price, b.share.price))
+			return cmp.Or(goesFirst(a.class, b.class), cmp.Compare(a.share.price, b.share.price))
 		})
 		left := h.answers
 		for _, b := range all {
@@ -271,9 +277,9 @@ func ration(order []*class, flows [][]share) {
 	}
 }
 
-// commitShares places as many of the shares as fit beside what hosts keep, and reports whether something had to be cut. Where
+// commitShares places as many of the shares as fit beside what hosts keep, and returns how many had to be cut. Where
 // places open as others fill, it goes over them again as long as that helps.
-func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep) (cut bool) {
+func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep) (cut int64) {
 	for some := range slices.Chunk(shares, ahead) {
 		p.reading = p.reading[:0]
 		for i := range some {
@@ -282,21 +288,26 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*
 		p.fetched = readAhead(p.reading)
 	}
 	for again := true; again; {
-		again, cut = false, false
+		again, cut = false, 0
 		for i := range shares {
 			s := &shares[i]
 			n := p.fit(c, s.host, kept[s.host].leaves(c, s.host, min(s.n, s.may, c.open())))
 			p.place(out, c, s.host, n, s.price)
 			s.n, s.may = s.n-n, s.may-n
-			cut = cut || s.n > 0
+			cut += s.n
 			again = again || n > 0
 		}
-		again = again && cut && c.row.rule.balances()
+		again = again && cut > 0 && c.row.rule.balances()
 	}
 	return cut
 }
 
-// byWorth returns those of the classes that have something to place, the one first that gains most.
+// goesFirst compares classes by who is placed first: the one that gains most, of equals a large one, which finds no room beside others later.
+func goesFirst(a, b *class) int {
+	return cmp.Or(cmp.Compare(b.worth(), a.worth()), int(one(b.large)-one(a.large)))
+}
+
+// byWorth returns those of the classes that have something to place, in the order of goesFirst.
 func (p *Planner) byWorth(of func(*class) bool) []*class {
 	var order []*class
 	for _, c := range p.order {
@@ -304,7 +315,7 @@ func (p *Planner) byWorth(of func(*class) bool) []*class {
 			order = append(order, c)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *class) int { return cmp.Compare(b.worth(), a.worth()) })
+	slices.SortStableFunc(order, goesFirst)
 	return order
 }
 
@@ -382,7 +393,7 @@ func (p *Planner) insert(out *Output) {
 		order := p.byWorth(func(c *class) bool { return c.tier() == tier })
 		for len(order) > 0 {
 			n := 1
-			for n < len(order) && order[n].worth() == order[0].worth() {
+			for n < len(order) && goesFirst(order[0], order[n]) == 0 {
 				n++
 			}
 			p.takeTurns(out, order[:n])

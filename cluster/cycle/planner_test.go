@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,6 +84,43 @@ func (w *world) cycle() cycle.Output {
 
 func (w *world) end(k cluster.TaskKey) {
 	w.emit(&cluster.TaskStatus{Task: k, Run: w.state.Task(k).Run, State: cluster.TaskSucceeded})
+}
+
+// TestLargeTasksGoBeforeWhatFitsBesideOthers: of tasks that gain alike and come together those that need most of a host go first, since
+// the others, which even load would send to all hosts, would leave no room for them anywhere.
+func TestLargeTasksGoBeforeWhatFitsBesideOthers(t *testing.T) {
+	for _, m := range []costmodels.Model{loadspread.Model{}, sluice.Model{}} {
+		for name, newSolver := range map[string]func() solver.Solver{
+			"flow": func() solver.Solver { return netsimplex.New() }, "greedy": nil,
+		} {
+			t.Run(m.Name()+"/"+name, func(t *testing.T) {
+				w := newWorldWith(t, m)
+				w.planner = cycle.New(m, newSolver)
+				nic := func(n int64) cluster.Resources {
+					r := vector(1000, 1<<30)
+					r.Named = []cluster.Amount{{Name: "nic", Value: n}}
+					return r
+				}
+				for i := range 600 {
+					machine := cluster.Machine{Capacity: nic(1000), GPUs: slices.Repeat([]cluster.GPUDevice{{Model: "A"}}, 4)}
+					machine.Capacity.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 64000, cluster.Memory: 256 << 30, cluster.GPU: 4 * cluster.WholeGPU}
+					w.machine(i, machine)
+				}
+				submit := func(classes int, instances uint32, r cluster.Resources, gpus int64) {
+					for i := range classes {
+						task := cluster.TaskSpec{Resources: r}
+						task.Resources.Fixed[cluster.CPU] += int64(i)
+						task.Resources.Fixed[cluster.GPU] = gpus * cluster.WholeGPU
+						w.submit(cluster.JobSpec{Instances: instances, Task: task})
+					}
+				}
+				submit(30, 10, nic(250), 1)
+				submit(40, 10, nic(10), 0)
+				submit(20, 2, nic(1000), 0)
+				require.Len(t, w.cycle().Placements, 300+400+40)
+			})
+		}
+	}
 }
 
 func TestSpreadsABatchEvenly(t *testing.T) {
