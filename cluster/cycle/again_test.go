@@ -974,6 +974,40 @@ func TestWhoHasAHostKeptTakesWhatIsLeftElsewhere(t *testing.T) {
 	require.NotEqual(t, kept, s.state.Task(large).Host)
 }
 
+// TestWhatIsKeptForManyEndsTogether: hosts that are kept for tasks which began to wait at different times are kept until the same times, so
+// that a plan looks for a host for all of them anew, and there are few such plans.
+func TestWhatIsKeptForManyEndsTogether(t *testing.T) {
+	s := newShared(t)
+	for i := range 8 {
+		s.rack(i, "r0", 3)
+	}
+	s.job(cluster.RootPool, 8, 1000, func(j *cluster.JobSpec) {
+		j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: cluster.DomainHost, Max: 1}}
+	})
+	s.settle()
+	for i := range 6 {
+		s.job(cluster.RootPool, 1, 2100+int64(i))
+		s.settle()
+		s.now = s.now.Add(7 * time.Second)
+	}
+	began, plans := s.now, 0
+	for s.now < began.Add(2*time.Hour) {
+		out := s.step()
+		require.Empty(t, out.Placements)
+		if plans++; len(out.Ended)+len(out.Displacements) > 0 {
+			continue // the next plan follows at once
+		}
+		require.NotZero(t, out.WakeAt)
+		s.now = max(s.now, out.WakeAt.Add(-time.Second)) // a step takes a second
+	}
+	require.Less(t, plans, 50)
+	kept := s.in(cluster.TaskReserved)
+	require.Len(t, kept, 6)
+	for _, k := range kept {
+		require.Equal(t, s.state.Task(kept[0]).Hold.Until, s.state.Task(k).Hold.Until)
+	}
+}
+
 // TestOneHostAtATimeIsKept: of tasks that ask for the same and have waited long one has its host kept, so that what fits on the other
 // one starts there; and when that one has started, the next has.
 func TestOneHostAtATimeIsKept(t *testing.T) {

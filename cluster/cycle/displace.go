@@ -50,9 +50,6 @@ func (n *nomination) hold(h *host, until cluster.Time) cluster.Hold {
 // alternatives is how many other hosts are told of to those who leave.
 const alternatives = 3
 
-// maxReservation bounds how many times longer than HoldFor a host is kept for a task that waits for others to end.
-const maxReservation = 10
-
 // displacement is one waiting unit, the host it is to have, and who leaves that host for it.
 type displacement struct {
 	class   *class
@@ -501,11 +498,10 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 	delete(p.waiting, w.task)
 	p.planned.Tasks = append(p.planned.Tasks, w.task)
 	n.class.placed = append(n.class.placed, w.task)
-	keep := p.options.HoldFor + grace(n.victims)
-	if len(step.Victims)+len(n.victims) == 0 { // it counts on others to end; the longer it has waited, the longer
-		keep = max(keep, min(d.now.Sub(w.queued), maxReservation*keep))
+	until := d.now.Add(p.options.HoldFor + grace(n.victims))
+	if len(step.Victims)+len(n.victims) == 0 {
+		until = p.reservedUntil(d.now, w.queued)
 	}
-	until := d.now.Add(keep)
 	if n.due != 0 {
 		until = min(until, n.due)
 	}

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"slices"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
@@ -222,29 +223,46 @@ func (d *displacer) roomAt(c *class, count int64) (at cluster.Time, asks bool) {
 	return at, true
 }
 
+// maxReservation bounds how many times longer than HoldFor a host is kept for a task that waits for others to end.
+const maxReservation = 16
+
+// reservedUntil returns how long a host is kept for a task that counts on others to end: as long as the task has waited, to the next
+// multiple of that, in powers of two of HoldFor. So what is kept for many ends at the same time, and one plan looks for a host for all
+// of them anew.
+func (p *Planner) reservedUntil(now, queued cluster.Time) cluster.Time {
+	keep, waited := max(p.options.HoldFor, time.Second), now.Sub(queued)
+	for 2*keep <= min(waited, maxReservation*p.options.HoldFor) {
+		keep *= 2
+	}
+	n := cluster.Time(keep)
+	return (now + 2*n - 1) / n * n
+}
+
 // roomiest returns, for the nth of those that wait, the host where the class would fit if others ended by themselves, and lacks least of what it asks for.
-// Hosts that are kept for somebody already are left out.
+// Hosts that are kept for somebody already are left out. Complexity: hosts.
 func (d *displacer) roomiest(c *class, nth int) *displacement {
 	w, ok := c.queue.GetAt(nth)
-	if !ok {
+	task := c.row.task
+	if !ok || !task.Ports.IsZero() {
 		return nil
 	}
-	task := c.row.task
 	var best *host
 	var least int64
 	for _, h := range d.p.hosts.byIndex {
-		if !couldTake(c.row.judge(h)) {
+		if h == nil {
 			continue
 		}
-		if len(h.holds)+len(h.nominated) > 0 && !c.key.group.gang || !task.Ports.IsZero() {
+		kept := len(h.holds)+len(h.nominated) > 0
+		if kept && !c.key.group.gang || !couldTake(c.row.judge(h)) {
 			continue
 		}
-		if empty := h.emptied(); !empty.takes(h, task) {
-			continue
+		if kept {
+			if empty := h.emptied(); !empty.takes(h, task) {
+				continue
+			}
 		}
-		promise := h.promise()
-		lack := dominant(task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity)
-		if best == nil || lack < least {
+		promise := d.promised(h)
+		if lack := dominant(task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity); best == nil || lack < least {
 			best, least = h, lack
 		}
 	}
