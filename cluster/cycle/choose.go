@@ -292,15 +292,25 @@ func (s *search) try(i int, price flowgraph.Cost) {
 	}
 	next := i + 1
 	if s.class.row.task.GPU.IsZero() { // without this one, none that gives the same and costs more
-		for next < len(s.bundles) && alike(s.bundles[next], b) {
+		for next < len(s.bundles) && s.d.p.alike(s.bundles[next], b) {
 			next++
 		}
 	}
 	s.try(next, price)
 }
 
-func alike(a, b bundle) bool {
-	return len(a.units) == 1 && len(b.units) == 1 && a.units[0].group == b.units[0].group && (a.units[0].move == nil) == (b.units[0].move == nil)
+// alike reports whether both give the same, and wherever the one may leave the other may as well.
+func (p *Planner) alike(a, b bundle) bool {
+	if len(a.units)+len(b.units) > 2 {
+		return false
+	}
+	u, v := a.units[0], b.units[0]
+	return u.group == v.group && (u.move == nil) == (v.move == nil) && (u.task.Job() == v.task.Job() || p.leavesFreely(u) && p.leavesFreely(v))
+}
+
+// leavesFreely reports whether the unit's job does not bound how many of it are asked to leave.
+func (p *Planner) leavesFreely(u *unit) bool {
+	return !u.job.Type.Service() && p.churnOf(u.task.Job()).most == 0
 }
 
 // bundles lists what may leave the host for the class, cheapest first.
@@ -344,7 +354,7 @@ func (d *displacer) donor(units []*unit) *pool.Donor {
 
 // bundle returns what leaves with the unit, and whether it may leave for the class whatever the pools say.
 func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
-	if u.leaves() || u.group == c.group || u.host.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
+	if u.leaves() || u.group == c.group && (c.group.key.gang || u.row == c.row.key.rowKey) || u.host.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
 		return b, false
 	}
 	if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
@@ -134,6 +135,72 @@ func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {
 		require.Empty(t, out.Placements)
 		require.Empty(t, out.Displacements)
 	}
+}
+
+// Services that ask for the same are one class and count together for the pools, however many jobs they are.
+func TestServicesOfManyJobsAreOneClass(t *testing.T) {
+	s := newShared(t)
+	for i := range 10 {
+		s.host(i, vector(10, 0))
+	}
+	s.pool("root/a", 30)
+	service := func(j *cluster.JobSpec) { j.Type = cluster.Stateless }
+	for range 40 {
+		s.job("root/a", 1, 1, service)
+	}
+	out := s.step()
+	require.Len(t, out.Placements, 40)
+	require.Less(t, out.Stats.NodesTouched, int64(20), "a class, its hosts, the sink and what waits")
+	s.job("root/a", 1, 200, service) // has the pools looked at, and waits
+	s.step()
+	pools := s.plan().Pools
+	cpu := pools[slices.IndexFunc(pools, func(p pool.Status) bool { return p.Path == "root/a" })].Dimensions[cluster.CPU]
+	require.Equal(t, int64(40), cpu.Allocation)
+	require.Equal(t, [cluster.NumTiers]int64{cluster.TierReserved: 30, cluster.TierEntitled: 10, cluster.TierBorrowed: 1}, cpu.Tiers)
+}
+
+// Where a job bounds how many of it leave, and two have to, one of another job leaves beside one of it, though all ask for the same.
+func TestBoundsOfJobsOnWhoLeavesDoNotHideOthers(t *testing.T) {
+	for name, bounded := range map[string]func(*cluster.JobSpec){
+		"service": func(j *cluster.JobSpec) { j.Type, j.Limits.MaxUnavailable = cluster.Stateless, 1 },
+		"batch":   func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.host(0, vector(4, 0))
+			a := s.job(cluster.RootPool, 2, 1, bounded)
+			s.settle()
+			s.now = s.now.Add(-30 * time.Minute) // who began later loses less
+			b := s.job(cluster.RootPool, 1, 1, bounded)
+			s.job(cluster.RootPool, 1, 1, func(j *cluster.JobSpec) { j.Preemptible = false })
+			s.settle()
+			s.now = s.now.Add(time.Hour)
+			s.job(cluster.RootPool, 1, 2, urgent(1))
+			out := s.step()
+			require.Len(t, out.Displacements, 1)
+			var from []cluster.JobUID
+			for _, v := range out.Displacements[0].Victims {
+				from = append(from, v.Task.Job())
+			}
+			require.ElementsMatch(t, []cluster.JobUID{a, b}, from)
+		})
+	}
+}
+
+// Who asks for as much, but may go elsewhere, moves for a task that may not, in the same pool and no more urgent.
+func TestWhoMayGoElsewhereMovesForOneOfHisKind(t *testing.T) {
+	s := newShared(t)
+	s.rack(0, "r0", 1)
+	moves := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000), 0)
+	s.settle()
+	to := s.rack(1, "r1", 1)
+	waits := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000, must(host("rack", "r0"))), 0)
+	out := s.step()
+	require.Equal(t, 1, out.Stats.Migrations)
+	require.Equal(t, waits, out.Displacements[0].Holds[0].Task)
+	require.Equal(t, to, s.state.Task(moves).Hold.Host)
+	s.job(cluster.RootPool, 1, 1000, must(host("rack", "r0")))
+	require.Zero(t, s.step().Stats.Migrations, "nobody moves for one who asks for the same")
 }
 
 // A claim leaves other pools' work alone as long as enough ends by itself, but not for long, and not below its reservation.

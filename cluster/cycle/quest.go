@@ -184,8 +184,11 @@ func (o *outlook) of(d *displacer, h *host) *view {
 	return v
 }
 
-// stirs reports whether anybody leaves the host, or might for one of that group: otherwise what is full stays full.
-func (v *view) stirs(g *group) bool { return v.left || v.others || v.gives != nil && v.gives != g }
+// stirs reports whether anybody leaves the host, or might for one of that group: otherwise what is full stays full. No member of a gang
+// leaves for another.
+func (v *view) stirs(g *group) bool {
+	return v.left || v.others || v.gives != nil && (v.gives != g || !g.key.gang)
+}
 
 // couldTake reports whether the host has room for a task of the class, or could have if all left who might. Complexity: constant, save
 // for what nobody has asked before.
