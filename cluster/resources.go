@@ -76,7 +76,15 @@ func NewResources(fixed [NumDimensions]int64, named ...Amount) Resources {
 }
 
 // Amount returns the amount of a named resource, 0 if there is none.
-func (r Resources) Amount(name string) int64 {
+func (r *Resources) Amount(name string) int64 {
+	if len(r.Named) <= 8 { // nearly always, and then to compare with all is fastest
+		for i := range r.Named {
+			if r.Named[i].Name == name {
+				return r.Named[i].Value
+			}
+		}
+		return 0
+	}
 	i, ok := slices.BinarySearchFunc(r.Named, name, func(a Amount, n string) int { return strings.Compare(a.Name, n) })
 	if !ok {
 		return 0

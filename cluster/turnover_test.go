@@ -34,6 +34,7 @@ func TestTurnoverSlides(t *testing.T) {
 	} {
 		require.Equal(t, c.want, turnover.Within(c.within, at(c.now)).Fixed[CPU], "%+v", c)
 	}
-	require.Equal(t, int64(1<<60)/4, turnover.freed(at(500), one).Within(15*time.Second, at(500)).Amount("licence"))
+	within := turnover.freed(at(500), one).Within(15*time.Second, at(500))
+	require.Equal(t, int64(1<<60)/4, within.Amount("licence"))
 	require.Equal(t, int64(60), turnover.freed(at(70), one).Freed.Fixed[CPU], "a new window")
 }

@@ -230,7 +230,12 @@ func (k *prospect) fitsInto(room *cluster.Resources) bool {
 			return false
 		}
 	}
-	return len(k.task.Resources.Named) == 0 || k.task.Resources.Fits(*room)
+	for _, a := range k.task.Resources.Named {
+		if a.Value > 0 && a.Value > room.Amount(a.Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // served returns how many thousandths of the free ones can be served with the room, if each takes what is typical.
