@@ -86,16 +86,17 @@ type row struct {
 	plain   bool // on hosts where neither tasks nor devices count, room in the fixed dimensions is all that it takes
 	users   int  // classes
 
-	fixed []likeness // by signature
-	free  int        // of the signatures those that leave it to what a host has room for
-	era   int        // of the signatures
-	head  []slot     // the open hosts below the end, cheapest first
-	end   slot
-	count int // open hosts when all were last looked at
-	read  int // position in the log of host changes
-	deep  int // how far down the head somebody looked in the last cycles
-	cycle int // in which deep was last lowered
-	asked int // the last one whose plan asked for it
+	fixed  []likeness // by signature
+	free   int        // of the signatures those that leave it to what a host has room for
+	era    int        // of the signatures
+	head   []slot     // the open hosts below the end, cheapest first
+	end    slot
+	count  int // open hosts when all were last looked at
+	read   int // position in the log of host changes
+	deep   int // how far down the head somebody looked in the last cycles
+	cycle  int // in which deep was last lowered
+	listed int // the cycle in which all were last looked at
+	asked  int // the last one whose plan asked for it
 
 	floor floor
 	racks []openRack // by number
@@ -272,6 +273,10 @@ func (r *row) list(all []slot) {
 	r.count, r.end = len(all), endless
 	l := &r.table.lengths
 	n := max(l.short, 8*r.deep)
+	if r.listed == r.table.cycle { // somebody looks far, and would have all hosts priced once more
+		n *= 8
+	}
+	r.listed = r.table.cycle
 	if n < len(all) && len(all) > l.full && len(r.table.hosts.byIndex) > l.hosts {
 		r.end = nth(all, n)
 		all = all[:n]
