@@ -21,7 +21,7 @@ build: ## build bin/sluice
 test: ## run the tests (no root, no C compiler, no data needed)
 	$(GO) test -timeout 20m -parallel 4 $(TESTFLAGS) $(PACKAGES)
 
-check: ## vet, lint, format, and compile for the other platforms
+check: ## vet, lint, format
 	scripts/check.sh
 
 # Goroutines that poll timers of one synctest bubble on two threads share one

@@ -1,3 +1,3 @@
-// Package arch holds the architecture as tests: which package may import which, and what the deterministic core may
-// not touch. See docs/architecture.md for the reasons.
+// Package arch holds the architecture as tests: which package may import which, what the deterministic core may not
+// touch, and that everything compiles on other platforms. See docs/architecture.md for the reasons.
 package arch
