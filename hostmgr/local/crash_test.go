@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type crashPlan struct {
 	Starts   string // file in which each run notes its start
 	Runs     int    // that take a few milliseconds and succeed
 	Served   int    // that run until they are killed
+	Slow     bool   // the last one that succeeds takes so long that a driver is there when it ends, whenever others died
 	Statuses []hostmgr.Status
 }
 
@@ -59,8 +61,11 @@ func carryOut(dir string) error {
 	}
 	for i := range plan.Runs + plan.Served {
 		text := fmt.Sprintf("sleep 0.0%d", 2+i%5)
-		if i >= plan.Runs {
+		switch {
+		case i >= plan.Runs:
 			text = "sleep 1000"
+		case plan.Slow && i == plan.Runs-1:
+			text = "sleep 1"
 		}
 		launch := hostmgr.Launch{Run: plan.run(i), Host: fmt.Sprintf("h%d", i%2), Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: script(plan.Starts, text)}}}}
 		if err := d.Launch(ctx, launch); err != nil {
@@ -92,10 +97,10 @@ type crashTest struct {
 	plan       crashPlan
 }
 
-func newCrashTest(t *testing.T, runs, served int) *crashTest {
+func newCrashTest(t *testing.T, plan crashPlan) *crashTest {
 	dir := t.TempDir()
-	c := &crashTest{T: t, dir: dir, state: filepath.Join(dir, "state")}
-	c.plan = crashPlan{Starts: filepath.Join(dir, "starts"), Runs: runs, Served: served}
+	c := &crashTest{T: t, dir: dir, state: filepath.Join(dir, "state"), plan: plan}
+	c.plan.Starts = filepath.Join(dir, "starts")
 	require.NoError(t, writeRecord(dir, "plan", c.plan, unsynced))
 	return c
 }
@@ -201,7 +206,7 @@ func TestCrashPoints(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(strings.Join(c.points, ", "), func(t *testing.T) {
-			ct := newCrashTest(t, tasks, c.served)
+			ct := newCrashTest(t, crashPlan{Runs: tasks, Served: c.served, Slow: slices.Contains(c.points, "driver before report SUCCEEDED")})
 			for _, p := range c.points {
 				armCrash(t, ct.state, p)
 			}
@@ -219,7 +224,7 @@ func TestKillDriver(t *testing.T) {
 	if testing.Short() {
 		kills = 5
 	}
-	c := newCrashTest(t, 60, 6)
+	c := newCrashTest(t, crashPlan{Runs: 60, Served: 6})
 	rng := rand.New(rand.NewPCG(seed, 0))
 	killed := 0
 	for range kills {

@@ -26,7 +26,7 @@ func TestStateFolderIsOwned(t *testing.T) {
 	require.ErrorContains(t, second.Start(t.Context(), f.sink), f.config.Dir+" is in use by another driver of this process")
 	require.NoError(t, second.Close())
 
-	other := newCrashTest(t, 0, 1)
+	other := newCrashTest(t, crashPlan{Served: 1})
 	held, err := openState(other.state)
 	require.NoError(t, err)
 	cmd := other.command()
