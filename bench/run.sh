@@ -173,6 +173,7 @@ replays)
 	replay services --format bytedance-services --jobs "$traces/bytedance-services/M3.json.gz"
 	replay batch-jobs --format batch-jobs --jobs "$traces/batch-jobs-cloudsimpy/jobs.csv.gz" --every 20
 	replay dlrm --format dlrm --jobs "$traces/alibaba-gpu-2025-dlrm/disaggregated_DLRM_trace.csv.gz" --every 40 --hosts 150 --horizon 100h
+	replay dlrm-whole --format dlrm --jobs "$traces/alibaba-gpu-2025-dlrm/disaggregated_DLRM_trace.csv.gz"
 	;;
 quality)
 	openb=${SLUICE_DATA:?names the folder with traces}/traces/alibaba-gpu-2023
