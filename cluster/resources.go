@@ -191,6 +191,11 @@ func (r Resources) Fits(room Resources) bool {
 			return false
 		}
 	}
+	return r.FitsNamed(&room)
+}
+
+// FitsNamed is Fits for the named dimensions alone.
+func (r *Resources) FitsNamed(room *Resources) bool {
 	for _, a := range r.Named {
 		if a.Value > 0 && a.Value > room.Amount(a.Name) {
 			return false

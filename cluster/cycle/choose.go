@@ -308,11 +308,6 @@ func (p *Planner) alike(a, b bundle) bool {
 	return u.group == v.group && (u.move == nil) == (v.move == nil) && (u.task.Job() == v.task.Job() || p.leavesFreely(u) && p.leavesFreely(v))
 }
 
-// leavesFreely reports whether the unit's job does not bound how many of it are asked to leave.
-func (p *Planner) leavesFreely(u *unit) bool {
-	return !u.job.Type.Service() && p.churnOf(u.task.Job()).most == 0
-}
-
 // bundles lists what may leave the host for the class, cheapest first.
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle

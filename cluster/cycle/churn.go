@@ -60,3 +60,8 @@ func (p *Planner) bears(units []*unit) bool {
 	}
 	return p.churn.all+len(units) <= p.options.MaxDisplaced
 }
+
+// leavesFreely reports whether the unit's job does not bound how many of it are asked to leave.
+func (p *Planner) leavesFreely(u *unit) bool {
+	return !u.job.Type.Service() && p.churnOf(u.task.Job()).most == 0
+}

@@ -230,12 +230,7 @@ func (k *prospect) fitsInto(room *cluster.Resources) bool {
 			return false
 		}
 	}
-	for _, a := range k.task.Resources.Named {
-		if a.Value > 0 && a.Value > room.Amount(a.Name) {
-			return false
-		}
-	}
-	return true
+	return k.task.Resources.FitsNamed(room)
 }
 
 // served returns how many thousandths of the free ones can be served with the room, if each takes what is typical.

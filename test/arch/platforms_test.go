@@ -16,9 +16,6 @@ import (
 // TestCompilesElsewhere checks the types of all packages and tests as on another platform, from source: to compile what is imported for it,
 // as go vet does, takes minutes.
 func TestCompilesElsewhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads all that is imported")
-	}
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	ours := func(name string) bool { return strings.HasPrefix(name, root+string(filepath.Separator)) }
