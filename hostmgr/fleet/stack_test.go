@@ -92,7 +92,11 @@ func (s *stack) startManager() {
 // TestStackStandsEverything: with every fault there is, and with scheduler and host manager killed now and then, a job
 // ends well, no run is started twice, and nothing is left over.
 func TestStackStandsEverything(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { standEverything(t, seed) })
 		})
