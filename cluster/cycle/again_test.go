@@ -432,6 +432,40 @@ func TestNoHostIsKeptForMoreThanItHas(t *testing.T) {
 	}
 }
 
+// TestNoPlanIsMadeForWhatNoHostHas: who asks for more than any host has when it is empty waits for one that comes. No time brings
+// that about, so there is no plan for it, and nobody is asked to leave.
+func TestNoPlanIsMadeForWhatNoHostHas(t *testing.T) {
+	capacity := vector(6, 0)
+	capacity.Fixed[cluster.GPU] = 3 * cluster.WholeGPU
+	large := cluster.Machine{Capacity: capacity, GPUs: make([]cluster.GPUDevice, 3), Rack: "r9"}
+	for name, asks := range map[string]func(*cluster.JobSpec){
+		"cores":           func(j *cluster.JobSpec) { j.Task.Resources = vector(3, 0) },
+		"a gang's cores":  func(j *cluster.JobSpec) { j.Task.Resources, j.Gang = vector(3, 0), &cluster.Gang{Minimum: 2} },
+		"another machine": func(j *cluster.JobSpec) { in := host("rack", "r9"); j.Constraint = &in },
+		"devices": func(j *cluster.JobSpec) {
+			j.Task.GPU = cluster.GPURequest{Count: 3}
+			j.Task.Resources.Fixed[cluster.GPU] = j.Task.GPU.Amount()
+		},
+	} {
+		s := newShared(t)
+		for i := range 2 {
+			s.machine(i, cluster.Machine{Capacity: vector(2, 0), Rack: "r0"})
+		}
+		s.job(cluster.RootPool, 4, 1)
+		s.settle()
+		waits := s.job(cluster.RootPool, 2, 1, asks, urgent(9))
+		for range 3 {
+			out := s.step()
+			require.Empty(t, out.Displacements, name)
+			require.Zero(t, out.WakeAt, name)
+			s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+		}
+		s.machine(2, large)
+		s.settle()
+		require.Positive(t, s.running(waits), name)
+	}
+}
+
 // TestACoreWaitsAsOne: who restarts one of a gang's core that waits does not have its preferences give way later than those of the
 // others: they start together.
 func TestACoreWaitsAsOne(t *testing.T) {

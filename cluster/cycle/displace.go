@@ -82,7 +82,7 @@ func (p *Planner) displace(in Input, out *Output) {
 		if c.claims() == 0 {
 			continue
 		}
-		if p.rows.refresh(c.row); !c.row.anyOpen() || c.key.group.gang || c.limited.Rule != pool.RuleNone {
+		if p.rows.refresh(c.row); (!c.row.anyOpen() || c.key.group.gang || c.limited.Rule != pool.RuleNone) && !c.row.nowhere() {
 			claims = append(claims, c)
 		}
 	}

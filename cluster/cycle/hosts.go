@@ -90,8 +90,8 @@ type hosts struct {
 	social  bool // prices depend on who is on a host, and not only on how much they hold
 
 	signatures map[string]signature
-	signed     int // signatures given in this era
-	era        int // grows when signatures are given anew
+	machines   []*cluster.Host // by signature given in this era: the first host that got it, as it was then
+	era        int             // grows when signatures are given anew
 
 	sums, summed int // versions of what total is the sum of, and of total
 	total        cluster.Resources
@@ -185,9 +185,9 @@ type signature int32
 // sign returns the signature of a host. Machines that change again and again leave signatures that nobody has; when those
 // are the most, all are given anew.
 func (t *hosts) sign(rec *cluster.Host) signature {
-	if t.signed > 2*len(t.byID)+64 {
+	if len(t.machines) > 2*len(t.byID)+64 {
 		clear(t.signatures)
-		t.signed = 0
+		t.machines = nil
 		t.era++
 		for _, h := range t.byIndex {
 			if h != nil && h.rec != nil {
@@ -202,9 +202,8 @@ func (t *hosts) signatureOf(rec *cluster.Host) signature {
 	key := fmt.Sprintf("%d %q %q %q %v %q %d", rec.State(), rec.Rack, rec.Zone, rec.Attributes, rec.Capacity, rec.GPUs, rec.Capabilities)
 	s, ok := t.signatures[key]
 	if !ok {
-		s = signature(t.signed)
-		t.signatures[key] = s
-		t.signed++
+		s = signature(len(t.machines))
+		t.signatures[key], t.machines = s, append(t.machines, rec)
 	}
 	return s
 }

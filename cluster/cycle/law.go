@@ -146,7 +146,7 @@ func (d *displacer) reserve(out *Output) {
 	}
 	for _, c := range p.order {
 		head, ok := c.queue.Min()
-		if c.claims() == 0 || !ok || kept[alike{c.group, c.row.key.rowKey}] {
+		if c.claims() == 0 || c.row.nowhere() || !ok || kept[alike{c.group, c.row.key.rowKey}] {
 			continue
 		}
 		if at := head.queued.Add(p.options.ReserveAfter); d.now < at {

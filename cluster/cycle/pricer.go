@@ -176,7 +176,7 @@ func (w *pricer) climb(d int) {
 func decided(together []*row, which uint64, h *host) (sure, maybe uint64) {
 	for ; which != 0; which &= which - 1 {
 		k := bits.TrailingZeros64(which)
-		switch known := together[k].likeness(h); {
+		switch known := together[k].likeness(h.alike); {
 		case !together[k].plain:
 			maybe |= 1 << k
 		case *known == likeness{verdict: open}:

@@ -45,10 +45,12 @@ func (s *Supervisor) CheckRows(t require.TestingT) (rows, prices int) {
 	return len(all), len(all) * len(p.rows.changes(from).hosts)
 }
 
-// check requires the row, which is fresh, to list the cheapest of its open hosts in order.
+// check requires the row, which is fresh, to list the cheapest of its open hosts in order, and to tell whether any has the size.
 func (r *row) check(t require.TestingT) {
 	var want []slot
-	for i := range r.table.hosts.byIndex {
+	nowhere := r.nowhere()
+	for i, h := range r.table.hosts.byIndex {
+		require.False(t, nowhere && couldTake(r.judge(h)))
 		if s, open := r.price(int32(i)); open && s < r.end {
 			want = append(want, s)
 		}

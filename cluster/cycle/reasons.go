@@ -63,7 +63,7 @@ func (r *row) judge(h *host) verdict {
 	if h == nil {
 		return absent
 	}
-	known := r.likeness(h)
+	known := r.likeness(h.alike)
 	v := known.verdict
 	if r.rule != nil && r.rule.byName && v != unreachable && v != draining && r.rule.static(h.rec) == cluster.False {
 		return r.rule.refusal(h.rec)
@@ -84,16 +84,18 @@ func (r *row) judge(h *host) verdict {
 	return v
 }
 
-// likeness returns what holds for all hosts that are like this one.
-func (r *row) likeness(h *host) *likeness {
+// likeness returns what holds for all hosts that are alike.
+func (r *row) likeness(alike signature) *likeness {
 	r.table.date(r)
-	if grow := int(h.alike) + 1 - len(r.fixed); grow > 0 {
+	if grow := int(alike) + 1 - len(r.fixed); grow > 0 {
 		r.fixed = append(r.fixed, make([]likeness, grow)...)
 	}
-	known := &r.fixed[h.alike]
+	known := &r.fixed[alike]
 	if known.verdict == absent {
-		known.verdict, known.counts = r.judgeMachine(h.rec)
-		if *known == (likeness{verdict: open}) {
+		known.verdict, known.counts = r.judgeMachine(r.table.hosts.machines[alike])
+		if known.verdict != open {
+			r.shut++
+		} else if r.able++; !known.counts {
 			r.free++
 		}
 	}
@@ -101,7 +103,17 @@ func (r *row) likeness(h *host) *likeness {
 }
 
 // everywhere reports whether room in the fixed dimensions is all that it takes on any host.
-func (r *row) everywhere() bool { return r.plain && r.free == r.table.hosts.signed }
+func (r *row) everywhere() bool { return r.plain && r.free == len(r.table.hosts.machines) }
+
+// nowhere reports whether no host could take a task of the row even if it were empty. Complexity: the signatures, once.
+func (r *row) nowhere() bool {
+	r.table.date(r)
+	all := len(r.table.hosts.machines)
+	for s := 0; r.able == 0 && r.shut < all; s++ {
+		r.likeness(signature(s))
+	}
+	return r.able == 0
+}
 
 // judgeMachine decides by what hosts of one signature have in common, and tells whether more depends on the tasks there.
 func (r *row) judgeMachine(rec *cluster.Host) (v verdict, counts bool) {

@@ -135,7 +135,7 @@ func (t *rows) bring(together []*row, c *changed) {
 // date has a row forget what it knows of signatures that were given anew.
 func (t *rows) date(r *row) {
 	if r.era != t.hosts.era {
-		r.era, r.fixed, r.free = t.hosts.era, nil, 0
+		r.era, r.fixed, r.free, r.able, r.shut = t.hosts.era, nil, 0, 0, 0
 	}
 }
 

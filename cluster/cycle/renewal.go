@@ -126,7 +126,7 @@ func (n *renewal) prepare() {
 		if h.alike != alike {
 			alike = h.alike
 			for _, r := range some {
-				r.likeness(h)
+				r.likeness(h.alike)
 			}
 		}
 		if revocable {

@@ -88,6 +88,8 @@ type row struct {
 
 	fixed  []likeness // by signature
 	free   int        // of the signatures those that leave it to what a host has room for
+	able   int        // those whose hosts could take a task, if they were empty and nothing else is in the way
+	shut   int        // and the others, as far as somebody has asked
 	era    int        // of the signatures
 	head   []slot     // the open hosts below the end, cheapest first
 	end    slot
