@@ -1,11 +1,20 @@
 package trace
 
 import (
+	"cmp"
 	"io"
+	"math"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// alibaba2018Memory is the size given to machines of Alibaba's cluster-trace-v2018, whose memory is normalised to 100.
+// The tables of Alibaba's cluster-trace-v2018 say of memory only which part it is, in percent, of that of the largest machine;
+// that machine is given this size.
 const alibaba2018Memory = 512 * gib
+
+// alibaba2018Fleet are as many machines of the usual kind as the trace has.
+var alibaba2018Fleet = Fleet{Hosts: 4034, CPUMilli: 96_000, MemoryBytes: alibaba2018Memory}
 
 // readAlibaba2018 reads machine_meta: one row for each status report, of which the latest one of a machine counts. The
 // first failure domain is its rack, the second its zone.
@@ -43,4 +52,67 @@ func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 		return r.err
 	})
 	return hosts, err
+}
+
+// alibabaTask is what is kept of a row of batch_task until it is its turn: there are 14 million.
+type alibabaTask struct {
+	start, end int32 // in seconds; end 0: it did not end in the trace
+	number     int32 // of the row, from 1
+	job        int32 // an index
+	instances  int32
+	cpuMilli   int32
+	memory     int64
+}
+
+// openAlibaba2018 reads batch_task. Each row, a task there, is a job of as many instances as it had, which arrives when the task
+// started; all its instances run for as long as the task did, since only the table of instances says more. The label job names
+// the job that it belonged to. A row without an end runs for ever; one without instances, without a start in the trace, or that ends
+// before it is left out.
+func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
+	t, err := openColumns(name, r, ',',
+		[]string{"task_name", "instance_num", "job_name", "task_type", "status", "start_time", "end_time", "plan_cpu", "plan_mem"})
+	if err != nil {
+		return nil, err
+	}
+	var tasks []alibabaTask
+	var jobs []string // names; tasks of one stand together
+	number := int32(0)
+	err = each(t, func(r *row) error {
+		number++
+		if r.fields[1] == "" || r.fields[5] == "" {
+			return nil
+		}
+		k := alibabaTask{
+			number: number, instances: int32(r.whole(1, 0, cluster.MaxInstances)),
+			start: int32(r.whole(5, 0, maxSeconds)), end: int32(r.stated(6, 0, maxSeconds)),
+			cpuMilli: int32(math.Round(r.stated(7, 0, 1e6) * 10)),
+		}
+		if percent := r.stated(8, -1, 101); percent <= 100 { // −1 and 101 stand for what is not known
+			k.memory = int64(math.Round(max(0, percent) / 100 * alibaba2018Memory))
+		}
+		if k.start == 0 || k.end > 0 && k.end < k.start || k.instances == 0 {
+			return r.err
+		}
+		if len(jobs) == 0 || jobs[len(jobs)-1] != r.fields[2] {
+			jobs = append(jobs, r.text(2))
+		}
+		k.job = int32(len(jobs) - 1)
+		tasks = append(tasks, k)
+		return r.err
+	})
+	if err != nil {
+		return nil, err
+	}
+	source := inTurn(tasks, func(a, b alibabaTask) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
+	}, func(k alibabaTask) *Job {
+		j := newJob(numbered("task", int64(k.number)), time.Duration(k.start)*time.Second, uint32(k.instances),
+			task(int64(k.cpuMilli), k.memory, 0, cluster.GPURequest{}))
+		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: jobs[k.job]}}
+		if k.end > 0 {
+			j.Durations = runTime(time.Duration(k.end-k.start) * time.Second)
+		}
+		return j
+	})
+	return &jobList{Source: source, arrivals: true, departures: true}, nil
 }

@@ -48,6 +48,9 @@ func (m Mode) validate() error {
 
 const maxLoad = 1000
 
+// maxMade is how many jobs a mode makes of those of a trace.
+const maxMade = 10_000_000
+
 var errIdle = errors.New("trace: no job asks for anything that the hosts have")
 
 func (m Mode) apply(w *Workload, seed uint64) error {
@@ -209,7 +212,7 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 		return nil, nil, errIdle
 	}
 	copies := max(1, math.Ceil(headroom*load/all))
-	if copies*float64(len(jobs)) > maxRows {
+	if copies*float64(len(jobs)) > maxMade {
 		return nil, nil, fmt.Errorf("trace: an offered load of %v needs %.0f copies of the trace: choose fewer hosts", load, copies)
 	}
 	c := &Compression{Copies: int(copies)}
@@ -320,8 +323,8 @@ func untilDemand(hosts []Host, jobs []*Job, next func() int, m Mode) (Source, er
 	if all.dominant() == 0 {
 		return nil, errIdle
 	}
-	if rounds := m.Demand / all.dominant(); rounds*float64(len(jobs)) > maxRows {
-		return nil, fmt.Errorf("trace: a demand of %v is not reached with %d jobs: choose fewer hosts", m.Demand, maxRows)
+	if rounds := m.Demand / all.dominant(); rounds*float64(len(jobs)) > maxMade {
+		return nil, fmt.Errorf("trace: a demand of %v is not reached with %d jobs: choose fewer hosts", m.Demand, maxMade)
 	}
 	var demand shares
 	copies := make([]int, len(jobs))

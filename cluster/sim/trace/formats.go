@@ -18,9 +18,9 @@ type Format struct {
 	// Fleet is what stands in for hosts that the format does not record. Its machines have room for the format's jobs.
 	Fleet Fleet
 
-	hosts   func(name string, r io.Reader) ([]Host, error)                 // nil: there are no machine lists
-	jobs    func(name string, r io.Reader, o jobOptions) (*jobList, error) // nil: there are only machine lists
-	oneFile bool                                                           // a file of jobs says what the hosts are
+	hosts   func(name string, r io.Reader) ([]Host, error) // nil: there are no machine lists
+	jobs    func(name string, r io.Reader, o jobOptions) (*jobList, error)
+	oneFile bool // a file of jobs says what the hosts are
 }
 
 // jobOptions is what readers of jobs need besides the file.
@@ -39,7 +39,10 @@ type jobList struct {
 
 // Formats lists the known formats by name.
 var Formats = []Format{
-	{Name: "alibaba-2018", Doc: "machine list of Alibaba's cluster-trace-v2018", hosts: readAlibaba2018},
+	{
+		Name: "alibaba-2018", Doc: "Alibaba's cluster-trace-v2018: machines with failure domains; batch tasks", Fleet: alibaba2018Fleet,
+		hosts: readAlibaba2018, jobs: openAlibaba2018,
+	},
 	{Name: "batch-jobs", Doc: "batch tasks of many instances, as CloudSimPy ships them", Fleet: batchFleet, jobs: openBatchJobs},
 	{
 		Name: "bytedance-services", Doc: "services and machines of a microservice cluster (JSON)",
@@ -57,12 +60,18 @@ var Formats = []Format{
 		hosts: readGoogleMachines, jobs: openGoogleEvents,
 	},
 	{Name: "openb", Doc: "Alibaba's cluster-trace-gpu-v2023: nodes and pods with parts of GPUs", hosts: readOpenbNodes, jobs: openOpenb},
-	{Name: "pai-2020", Doc: "machine list of Alibaba's cluster-trace-gpu-v2020", hosts: readPAIMachines},
+	{
+		Name: "pai-2020", Doc: "Alibaba's cluster-trace-gpu-v2020: machines; gangs with parts of GPUs",
+		hosts: readPAIMachines, jobs: openPAI,
+	},
 	{
 		Name: "philly", Doc: "Microsoft Philly: gangs of GPUs by virtual cluster; machine list",
 		Fleet: phillyFleet, hosts: readPhillyMachines, jobs: openPhilly,
 	},
-	{Name: "spot-2026", Doc: "machine list of Alibaba's cluster-trace-v2026-spot-gpu", hosts: readSpotNodes},
+	{
+		Name: "spot-2026", Doc: "Alibaba's cluster-trace-v2026-spot-gpu: machines; spot jobs and such of high priority",
+		hosts: readSpotNodes, jobs: openSpot,
+	},
 	{
 		Name: "swf", Doc: "the Parallel Workloads Archive's standard workload format", Fleet: swfFleet,
 		hosts: readSWFHosts, jobs: openSWF, oneFile: true,
@@ -113,8 +122,6 @@ func Open(o Options) (*Workload, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case f.jobs == nil:
-		return nil, fmt.Errorf("trace: format %q is a machine list: give the jobs in another format", f.Name)
 	case o.Jobs == "":
 		return nil, errors.New("trace: no file of jobs is given")
 	case o.Every < 0:

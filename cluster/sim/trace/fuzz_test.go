@@ -52,6 +52,7 @@ func fuzzHosts(t *testing.T, kind sample, text []byte) {
 }
 
 func FuzzAlibaba2018(f *testing.F)    { fuzz(f, "alibaba-2018", true) }
+func FuzzAlibabaTasks(f *testing.F)   { fuzz(f, "alibaba-2018", false) }
 func FuzzBatchJobs(f *testing.F)      { fuzz(f, "batch-jobs", false) }
 func FuzzCoflow(f *testing.F)         { fuzz(f, "coflow", false) }
 func FuzzCSV(f *testing.F)            { fuzz(f, "csv", false) }
@@ -63,11 +64,13 @@ func FuzzGoogleSubtrace(f *testing.F) { fuzz(f, "google-2011", false) }
 func FuzzOpenbNodes(f *testing.F)     { fuzz(f, "openb", true) }
 func FuzzOpenbPods(f *testing.F)      { fuzz(f, "openb", false) }
 func FuzzPAI(f *testing.F)            { fuzz(f, "pai-2020", true) }
+func FuzzPAITasks(f *testing.F)       { fuzz(f, "pai-2020", false) }
 func FuzzPhilly(f *testing.F)         { fuzz(f, "philly", false) }
 func FuzzPhillyMachines(f *testing.F) { fuzz(f, "philly", true) }
 func FuzzServices(f *testing.F)       { fuzz(f, "bytedance-services", false) }
 func FuzzServiceHosts(f *testing.F)   { fuzz(f, "bytedance-services", true) }
 func FuzzSpot(f *testing.F)           { fuzz(f, "spot-2026", true) }
+func FuzzSpotJobs(f *testing.F)       { fuzz(f, "spot-2026", false) }
 func FuzzSWF(f *testing.F)            { fuzz(f, "swf", false) }
 func FuzzSWFHosts(f *testing.F)       { fuzz(f, "swf", true) }
 func FuzzSWIM(f *testing.F)           { fuzz(f, "swim", false) }

@@ -24,6 +24,7 @@ type sample struct {
 
 var samples = []sample{
 	{"alibaba-2018", true, "alibaba-2018.csv"},
+	{"alibaba-2018", false, "alibaba-2018-tasks.csv"},
 	{"batch-jobs", false, "batch-jobs.csv"},
 	{"bytedance-services", true, "services.json"},
 	{"bytedance-services", false, "services.json"},
@@ -38,9 +39,11 @@ var samples = []sample{
 	{"openb", false, "openb-pods.csv"},
 	{"openb", false, "openb-pods-untimed.csv"},
 	{"pai-2020", true, "pai.csv"},
+	{"pai-2020", false, "pai-tasks.csv"},
 	{"philly", true, "philly-machines.csv"},
 	{"philly", false, "philly-jobs.csv"},
 	{"spot-2026", true, "spot.csv"},
+	{"spot-2026", false, "spot-jobs.csv"},
 	{"swf", true, "log.swf"},
 	{"swf", false, "log.swf"},
 	{"swim", false, "swim.tsv"},

@@ -147,7 +147,7 @@ func TestOpenErrors(t *testing.T) {
 	pods := testdata("openb-pods.csv")
 	for want, o := range map[string]Options{
 		`format "excel" is not known: one of alibaba-2018, batch-jobs`:        {Format: "excel", Jobs: pods},
-		`format "pai-2020" is a machine list`:                                 {Format: "pai-2020", Jobs: pods},
+		`format "pai-2020" needs hosts`:                                       {Format: "pai-2020", Jobs: pods},
 		"no file of jobs is given":                                            {Format: "openb"},
 		`format "openb" needs hosts`:                                          {Format: "openb", Jobs: pods},
 		"hosts are given twice":                                               {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{Hosts: 1}},

@@ -1,8 +1,17 @@
 package trace
 
 import (
+	"cmp"
 	"io"
+	"math"
+	"time"
+	"unique"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
+
+// Alibaba's cluster-trace-gpu-v2020 (Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale
+// Heterogeneous GPU Clusters", NSDI 2022).
 
 // readPAIMachines reads pai_machine_spec: cores, GB of memory and devices of each machine.
 func readPAIMachines(name string, r io.Reader) ([]Host, error) {
@@ -21,4 +30,68 @@ func readPAIMachines(name string, r io.Reader) ([]Host, error) {
 		}
 	})
 	return inRacks(hosts), err
+}
+
+// paiTask is what is kept of a row of pai_task_table until it is its turn.
+type paiTask struct {
+	start, end       time.Duration
+	number           int // of the row, from 1
+	job, role, model string
+	instances        uint32
+	cpuMilli, memory int64
+	gpu              cluster.GPURequest
+}
+
+// openPAI reads pai_task_table. Each row, the instances of one role of a job, is a gang that arrives when it was launched; the
+// labels job and task name the job and the role. Rows without instances, a beginning or an end are left out.
+func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
+	t, err := openColumns(name, r, ',', []string{
+		"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type",
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tasks []paiTask
+	number := 0
+	err = each(t, func(r *row) error {
+		number++
+		if r.fields[2] == "" || r.fields[4] == "" || r.fields[5] == "" {
+			return nil
+		}
+		k := paiTask{
+			number: number, instances: uint32(r.whole(2, 0, cluster.MaxInstances)),
+			start: r.seconds(4), end: r.seconds(5),
+			cpuMilli: int64(math.Round(r.stated(6, 0, 1e9) * 10)),
+			memory:   int64(math.Round(r.stated(7, 0, maxAmount/gib) * gib)),
+			gpu:      gpuParts(r.stated(8, 0, 100*maxGPUs) / 100),
+			job:      r.text(0), role: unique.Make(r.fields[1]).Value(), model: unique.Make(r.fields[9]).Value(),
+		}
+		if k.end >= k.start && k.instances > 0 {
+			tasks = append(tasks, k)
+		}
+		return r.err
+	})
+	if err != nil {
+		return nil, err
+	}
+	source := inTurn(tasks, func(a, b paiTask) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
+	}, func(k paiTask) *Job {
+		if k.model != "" && k.gpu.Amount() > 0 {
+			k.gpu.Models = []string{k.model}
+		}
+		j := newJob(numbered("task", k.number), k.start, k.instances, task(k.cpuMilli, k.memory, 0, k.gpu))
+		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: k.job}, {Key: "task", Value: k.role}}
+		j.Durations, j.Spec.Gang = runTime(k.end-k.start), gangOf(k.instances)
+		return j
+	})
+	return &jobList{Source: source, arrivals: true, departures: true}, nil
+}
+
+// gpuParts asks for a number of devices: a part of one, or as many whole ones as have room for more than one.
+func gpuParts(devices float64) cluster.GPURequest {
+	if devices < 1 {
+		return cluster.GPURequest{Milli: int32(math.Ceil(devices * cluster.WholeGPU))}
+	}
+	return cluster.GPURequest{Count: int32(math.Ceil(devices))}
 }

@@ -120,7 +120,7 @@ func TestNothingInIt(t *testing.T) {
 	for _, s := range samples {
 		_, err := s.read(t, strings.NewReader(""))
 		switch s.file {
-		case "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
+		case "alibaba-2018-tasks.csv", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
 			require.NoError(t, err, s.file)
 		case "log.swf":
 			require.Equal(t, s.hosts, err != nil)
@@ -328,7 +328,21 @@ func TestStrictness(t *testing.T) {
 		{"jobs.csv", ",,250,", ",2,250,", `gpu_milli is 250 besides 2 gpus`},
 		{"jobs.csv", "3,1;2.5;0,250,1,,,,,", "3,1;2.5;0,250,1,,,,A10,", `gpu_models is set, but no gpus are asked for`},
 		{"alibaba-2018.csv", "96,100,USING", "96,101,USING", `:1:17: mem_size is "101"`},
+		{"alibaba-2018-tasks.csv", "371.0", "371.5", `:1:6: instance_num is "371.5": want a whole number from 0 to 100000`},
+		{"alibaba-2018-tasks.csv", "12846.0", "100001", `:2:4: instance_num is "100001": want a whole number from 0 to 100000`},
+		{"alibaba-2018-tasks.csv", "157213", "157213.5", `:2:29: start_time is "157213.5": want a whole number`},
+		{"alibaba-2018-tasks.csv", "0.49", "102", `:1:49: plan_mem is "102": want a number from -1 to 101`},
+		{"alibaba-2018-tasks.csv", "j_9", "", `:3:27: job_name is empty`},
+		{"alibaba-2018-tasks.csv", "R2_1,", "", `:1:1: 8 fields: want 9`},
 		{"pai.csv", "384,8", "384", `:2:1: 4 fields: want 5`},
+		{"pai-tasks.csv", "tensorflow,1.0", "tensorflow,1.1", `:1:37: inst_num is "1.1": want a whole number from 0 to 100000`},
+		{"pai-tasks.csv", "1739162.0", "yesterday", `:1:52: start_time is "yesterday": want a number from 0`},
+		{"pai-tasks.csv", "600.0,8.0", "600.0,-8.0", `:2:70: plan_mem is "-8.0": want a number from 0`},
+		{"spot-jobs.csv", "job_name,", "name,", `:1:1: column 1 of the header is "name": want "job_name"`},
+		{"spot-jobs.csv", "16,9589663", "0,9589663", `:3:33: worker_num is "0": want a whole number from 1 to 100000`},
+		{"spot-jobs.csv", "2764799,HP", "2764799,LP", `:2:32: job_type is "LP": want HP or Spot`},
+		{"spot-jobs.csv", "437261,57", "437260,57", `:5:1: job "job-437260" is in line 3 already`},
+		{"spot-jobs.csv", "239255,13", "239255,A b", `:2:8: organization is "A b": want lower-case letters and digits`},
 		{"spot.csv", ",1,128,1", ",0,128,1", `:3:5: gpu_capacity_num is "0"`},
 		{"dlrm.csv", "instance_0,HN", "instance_0,XN", `:2:12: role is "XN": want CN or HN`},
 		{"dlrm.csv", ",100.5,101,", ",100.5,,", `:2:69: scheduled_time is "" and creation_time is "100.5"`},

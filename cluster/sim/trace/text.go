@@ -20,7 +20,7 @@ import (
 // Limits of what is read. They keep what a damaged file can cost bounded, and sums of amounts and times exact.
 const (
 	maxLineBytes = 1 << 20
-	maxRows      = 10_000_000
+	maxRows      = 20_000_000
 	maxSeconds   = 1e9 // about 31 years
 )
 
@@ -109,8 +109,15 @@ func (r *row) errorf(format string, args ...any) error {
 }
 
 // integer returns field i, a whole number from lo to hi.
-func (r *row) integer(i int, lo, hi int64) int64 {
-	n, err := strconv.ParseInt(r.fields[i], 10, 64)
+func (r *row) integer(i int, lo, hi int64) int64 { return r.asInteger(i, r.fields[i], lo, hi) }
+
+// whole returns field i, a whole number from lo to hi that may end with ".0", as who takes all numbers for fractions writes it.
+func (r *row) whole(i int, lo, hi int64) int64 {
+	return r.asInteger(i, strings.TrimSuffix(r.fields[i], ".0"), lo, hi)
+}
+
+func (r *row) asInteger(i int, digits string, lo, hi int64) int64 {
+	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < lo || n > hi {
 		r.fail(i, "is %s: want a whole number from %d to %d", quote(r.fields[i]), lo, hi)
 		return lo
@@ -126,6 +133,14 @@ func (r *row) number(i int, lo, hi float64) float64 {
 		return lo
 	}
 	return v
+}
+
+// stated returns field i, a number from lo to hi, or 0 where it is empty.
+func (r *row) stated(i int, lo, hi float64) float64 {
+	if r.fields[i] == "" {
+		return 0
+	}
+	return r.number(i, lo, hi)
 }
 
 // seconds returns field i, a time or a duration of 0 or more seconds.
