@@ -14,12 +14,6 @@ import (
 // maxNodes bounds the search for the cheapest victims on one host. What the search has found by then is used.
 const maxNodes = 1 << 12
 
-// bundle is units that leave together: one, or the core of a gang, of which the host sees a part.
-type bundle struct {
-	units []*unit
-	price flowgraph.Cost
-}
-
 // choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, exactly for up to
 // maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
@@ -76,9 +70,7 @@ func (s *search) displacement(w waiter) *displacement {
 		n.price += b.price
 	}
 	n.price += s.d.p.startAt(c, h)
-	for _, b := range s.found {
-		n.victims = append(n.victims, b.units...)
-	}
+	n.leave = s.found
 	return n
 }
 
@@ -133,10 +125,8 @@ func (s *search) binding() []string {
 
 // leave gives the room that a bundle has on the host back, or takes it again.
 func (s *search) leave(room *space, b bundle, sign int32) {
-	for _, u := range b.units {
-		if u.host == s.host {
-			room.add(u, sign)
-		}
+	for _, u := range b.here {
+		room.add(u, sign)
 	}
 }
 
@@ -208,10 +198,8 @@ func (s *search) stays() bool {
 	var back cluster.Resources
 	for _, b := range s.found {
 		s.count(b, -1)
-		for _, u := range b.units {
-			if u.move == nil && u.group.key.pool == c.key.group.pool && u.job.Revocable == c.row.key.revocable {
-				back = back.Add(u.spec.Resources)
-			}
+		if u := b.units[0]; u.move == nil && u.group.key.pool == c.key.group.pool && u.job.Revocable == c.row.key.revocable {
+			back = back.Add(b.sum.Request)
 		}
 	}
 	within := c.group.request.Fits(back) || s.d.p.ledger.Stays(c.group.unit(1))
@@ -233,9 +221,13 @@ func (s *search) couldStay(q *quest) bool {
 }
 
 func (s *search) count(b bundle, sign int64) {
-	for _, u := range b.units {
-		s.d.account(u, sign)
+	if !b.alike {
+		for _, u := range b.units {
+			s.d.account(u, sign)
+		}
+		return
 	}
+	s.d.accountAll(b.units, b.sum, sign)
 }
 
 // suffice reports whether there was room if all bundles left, whatever the pools say of the last ones when the first are gone.
@@ -313,18 +305,16 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 	var all []bundle
 	q := d.seek(c, moves)
 	to := d.p.ledger.Beneficiary(q.to.Unit, binding) // once for all: nothing is booked meanwhile
-	for _, u := range h.units {
-		if q.outlook.giving[u.group.index] == staysOn {
+	for i, u := range h.units {
+		if q.outlook.giving[u.group.index] == staysOn || u.group.key.gang && !h.isFirst(i) {
 			continue
-		}
-		if u.group.key.gang && slices.ContainsFunc(d.p.together(u), func(v *unit) bool { return v.host == h && v.task < u.task }) {
-			continue // the gang is listed at its first task here
 		}
 		b, ok := d.bundle(c, u)
 		if !ok {
 			continue
 		}
-		if !to.MayStop(d.donor(b.units)) {
+		b = b.on(h)
+		if !to.MayStop(d.donor(u)) {
 			if !moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}
@@ -338,13 +328,21 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 	return all
 }
 
-// donor returns units that leave together as one that might be stopped.
-func (d *displacer) donor(units []*unit) *pool.Donor {
-	if len(units) == 1 {
-		return d.p.donor(units[0].group)
+// isFirst reports whether the unit of that index is the first task of its gang on the host, of those that do not vacate it: there the gang
+// is listed. Complexity: the units of the host.
+func (h *host) isFirst(i int) bool {
+	u := h.units[i]
+	return !slices.ContainsFunc(h.units, func(v *unit) bool {
+		return v.task < u.task && v.task.Job() == u.task.Job() && v.group.key.gang && !v.state.Vacating()
+	})
+}
+
+// donor returns the unit, with those that leave together with it, as one that might be stopped.
+func (d *displacer) donor(u *unit) *pool.Donor {
+	if g := d.gangOf(u); g != nil {
+		return &g.donor
 	}
-	all := d.p.ledger.Donor(together(units))
-	return &all
+	return d.p.donor(u.group)
 }
 
 // bundle returns what leaves with the unit, and whether it may leave for the class whatever the pools say.
@@ -355,15 +353,14 @@ func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
 	if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
 		return b, false // it is just getting what it lacks
 	}
-	b.units = d.p.together(u)
-	ok = len(b.units) <= d.budget()
-	for _, v := range b.units {
-		v.move, v.price = nil, d.loss(v)
-		b.price += v.price
-		on := v.host
-		ok = ok && d.mayGo(v) && (d.later || !on.decided) && !on.makesWay(v)
+	if len(d.p.together(u)) > d.budget() {
+		return b, false
 	}
-	return b, ok
+	if g := d.gangOf(u); g != nil {
+		d.rests = d.rests || g.rests
+		return g.bundle, g.may
+	}
+	return d.bundleOf(u), d.later || !u.host.decided
 }
 
 // mayGo reports whether the unit may be asked to leave now. Where that is only a matter of time, there is a plan then.
@@ -386,19 +383,6 @@ func (u *unit) rested(hysteresis time.Duration) cluster.Time {
 		return 0
 	}
 	return u.last.Add(hysteresis)
-}
-
-// together returns the units that leave only with this one, which does not leave already: those of the core of its gang that do not
-// either, or itself.
-func (p *Planner) together(u *unit) []*unit {
-	if !u.group.key.gang {
-		return []*unit{u}
-	}
-	core, leaves := p.cores[u.group.key.job], func(v *unit) bool { return v.state.Vacating() }
-	if slices.ContainsFunc(core, leaves) {
-		return slices.DeleteFunc(slices.Clone(core), leaves)
-	}
-	return core
 }
 
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.

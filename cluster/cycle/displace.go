@@ -55,7 +55,8 @@ type displacement struct {
 	class   *class
 	host    *host
 	nominee *nomination
-	victims []*unit
+	leave   []bundle
+	victims []*unit        // those of leave, once it is chosen
 	price   flowgraph.Cost // of the victims and of starting there
 	next    options        // the next best hosts, cheapest first
 	tier    cluster.Tier   // that the unit was admitted in
@@ -135,9 +136,10 @@ type displacer struct {
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // clock then; for look-up
 
-	quest  quest    // the last one
-	giving []giving // scratch
-	chance []int32  // scratch
+	gangs  map[cluster.JobUID]*gangBundle // for look-up
+	quest  quest                          // the last one
+	giving []giving                       // scratch
+	chance []int32                        // scratch
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
@@ -302,7 +304,11 @@ func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 		case all.Len() > 0 && found.price > (*all)[0].price:
 			heap.Push(all, option{h, found.price})
 			continue
-		case len(found.victims) > d.budget():
+		}
+		for _, b := range found.leave {
+			found.victims = append(found.victims, b.units...)
+		}
+		if len(found.victims) > d.budget() {
 			continue
 		}
 		found.next = all.best(alternatives)

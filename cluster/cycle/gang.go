@@ -20,7 +20,7 @@ type share struct {
 // hosts that are cheapest for it. It returns nil if the gang does not fit. The tasks of a gang are alike, so it fits if and
 // only if the hosts take enough of them one by one; rules that count the gang's own tasks are held at each step.
 func (p *Planner) whole(c *class, flow []share) []share {
-	if slices.ContainsFunc(p.cores[c.group.key.job], (*unit).leaves) {
+	if slices.ContainsFunc(p.cores[c.group.key.job].all(), (*unit).leaves) {
 		return nil // they come with those that are still leaving
 	}
 	g := p.gather(c)

@@ -154,6 +154,7 @@ type unit struct {
 	settled bool // its hold is over
 	victim  bool
 	written bool           // it stands in the output
+	seat    int32          // in the core of its gang
 	price   flowgraph.Cost // of its leaving
 	move    *move          // where it goes on; nil: it waits again, or ends
 	// See displacer.refuge.
@@ -263,8 +264,8 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 			p.labels.count(u.set, h, waits)
 		}
 	}
-	if g := &u.group.key; g.gang && t.State.Bound() {
-		p.cores[g.job] = append(p.cores[g.job], u)
+	if u.group.key.gang && u.host != nil {
+		p.seatIn(u)
 	}
 	if h := u.host; h != nil {
 		h.units = append(h.units, u)
@@ -292,10 +293,8 @@ func (p *Planner) dropUnit(u *unit) {
 			p.hosts.tick(h)
 		}
 	}
-	if job := u.group.key.job; u.group.key.gang && u.host != nil {
-		if p.cores[job] = without(p.cores[job], u); len(p.cores[job]) == 0 {
-			delete(p.cores, job)
-		}
+	if u.group.key.gang && u.host != nil {
+		p.unseat(u)
 	}
 	if h := u.host; h != nil && h.rec != nil {
 		p.labels.count(u.set, h, u.presence().times(-1))

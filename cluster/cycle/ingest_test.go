@@ -75,8 +75,8 @@ func (p *Planner) seen() map[string]string {
 	for name, n := range counts {
 		all[name] = fmt.Sprint(n)
 	}
-	for job, units := range p.cores {
-		all[fmt.Sprint("core ", job)] = fmt.Sprint(tasksOf(units))
+	for job, c := range p.cores {
+		all[fmt.Sprint("core ", job)] = fmt.Sprint(tasksOf(c.all()))
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 // permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
 // far. dims are the dimensions that bind on the host.
 func (d *displacer) permits(c *class, b bundle, dims []string) bool {
-	return d.p.ledger.Permits(c.group.unit(1), together(b.units), dims)
+	return d.p.ledger.Permits(c.group.unit(1), b.sum, dims)
 }
 
 // comesSoon reports whether as much as all the claims beyond reservations want comes free by itself within Patience. A claim
@@ -126,6 +126,27 @@ func (d *displacer) account(u *unit, sign int64) {
 		d.p.ledger.Remove(u.group.unit(1))
 	} else {
 		d.p.ledger.Add(u.group.unit(1))
+	}
+}
+
+// accountAll does so for units that leave or stay as one, all of one group, of which none moves. Complexity: that of one, but for services.
+func (d *displacer) accountAll(units []*unit, sum pool.Unit, sign int64) {
+	u, n := units[0], sign*int64(len(units))
+	if len(units) == 1 {
+		d.account(u, sign)
+		return
+	}
+	d.p.count(u, int(-n))
+	if u.job.Type.Service() {
+		for _, v := range units {
+			d.p.lost[u.task.Job()] -= sign * one(v.ready)
+		}
+	}
+	u.group.stopped -= n
+	if sign < 0 {
+		d.p.ledger.Remove(sum)
+	} else {
+		d.p.ledger.Add(sum)
 	}
 }
 

@@ -313,7 +313,7 @@ func (s *search) first(in *insiders, dims []string) (bundle, bool) {
 		}
 		b, ok := d.bundle(c, u)
 		if ok && d.p.bears(b.units) && d.p.available(b) && (!gang || d.permits(c, b, dims)) {
-			return b, true
+			return b.on(s.host), true
 		}
 	}
 	return bundle{}, false

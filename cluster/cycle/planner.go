@@ -154,9 +154,9 @@ type Planner struct {
 	held        map[cluster.TaskKey]*unit // those with a hold
 	keys        map[cluster.JobUID]*jobKey
 
-	cores     map[cluster.JobUID][]*unit // bound core members of gangs, by job
-	scattered map[cluster.JobUID]bool    // jobs with holds that end in this plan
-	arrived   map[cluster.JobUID]int64   // tasks that start in this plan where room was held for them, by job
+	cores     map[cluster.JobUID]*core // of gangs, by job
+	scattered map[cluster.JobUID]bool  // jobs with holds that end in this plan
+	arrived   map[cluster.JobUID]int64 // tasks that start in this plan where room was held for them, by job
 
 	looked   looked
 	labels   *labels
@@ -227,7 +227,7 @@ func (p *Planner) reset() {
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder, p.freeIndices = map[groupKey]*group{}, nil, nil
 	p.waiting = map[cluster.TaskKey]entry{}
-	p.cores, p.scattered = map[cluster.JobUID][]*unit{}, map[cluster.JobUID]bool{}
+	p.cores, p.scattered = map[cluster.JobUID]*core{}, map[cluster.JobUID]bool{}
 	p.arrived = map[cluster.JobUID]int64{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
 	p.outlooks = nil // hosts are counted anew

@@ -342,7 +342,7 @@ func (d *displacer) exchange(x *transfer) bool {
 // instead returns the displacement of the unit alone by the waiter, nil if there is room without it, or not even so.
 func (d *displacer) instead(c *class, h *host, u *unit, w waiter) *displacement {
 	s := search{d: d, class: c, host: h, room: h.promise()}
-	if s.room.takes(h, c.row.task) || !s.enter(bundle{units: []*unit{u}, price: u.price}) {
+	if s.room.takes(h, c.row.task) || !s.enter(alone(u)) {
 		return nil
 	}
 	fits := s.room.takes(h, c.row.task)
@@ -351,5 +351,9 @@ func (d *displacer) instead(c *class, h *host, u *unit, w waiter) *displacement 
 	if !fits {
 		return nil
 	}
-	return s.displacement(w)
+	n := s.displacement(w)
+	if n != nil {
+		n.victims = []*unit{u}
+	}
+	return n
 }

@@ -1,0 +1,157 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// core is the members of a gang's core that are bound, in the order in which they were. Gangs have up to a hundred thousand.
+type core struct {
+	units []*unit // nil where one was
+	gone  int     // so many are nil
+	stays []*unit // who does not vacate a host; nil where nobody has asked since any came or went, which is how their states change
+}
+
+func (c *core) add(u *unit) {
+	u.seat, c.stays = int32(len(c.units)), nil
+	c.units = append(c.units, u)
+}
+
+func (c *core) drop(u *unit) {
+	c.units[u.seat], c.stays = nil, nil
+	c.gone++
+}
+
+// all returns the members. Complexity: constant, if none has gone since.
+func (c *core) all() []*unit {
+	if c == nil {
+		return nil
+	}
+	if c.gone > 0 {
+		c.units, c.gone = slices.DeleteFunc(c.units, func(u *unit) bool { return u == nil }), 0
+		for i, u := range c.units {
+			u.seat = int32(i)
+		}
+	}
+	return c.units
+}
+
+// staying returns those that do not vacate a host.
+func (c *core) staying() []*unit {
+	if c == nil {
+		return nil
+	}
+	if c.stays == nil {
+		c.stays = c.all()
+		if vacates := func(u *unit) bool { return u.state.Vacating() }; slices.ContainsFunc(c.stays, vacates) {
+			c.stays = slices.DeleteFunc(slices.Clone(c.stays), vacates)
+		}
+	}
+	return c.stays
+}
+
+// seatIn counts the unit as a bound member of its gang's core.
+func (p *Planner) seatIn(u *unit) {
+	c := p.cores[u.group.key.job]
+	if c == nil {
+		c = &core{}
+		p.cores[u.group.key.job] = c
+	}
+	c.add(u)
+}
+
+// unseat counts it no more.
+func (p *Planner) unseat(u *unit) {
+	c := p.cores[u.group.key.job]
+	if c.drop(u); c.gone == len(c.units) {
+		delete(p.cores, u.group.key.job)
+	}
+}
+
+// together returns the units that leave only with this one, which does not leave already: those of the core of its gang that do not
+// either, or itself. Complexity: constant, save for the first of a core that has changed.
+func (p *Planner) together(u *unit) []*unit {
+	if !u.group.key.gang {
+		return []*unit{u}
+	}
+	return p.cores[u.group.key.job].staying()
+}
+
+// bundle is units that leave together: one, or the core of a gang, of which the host sees a part.
+type bundle struct {
+	units []*unit
+	here  []*unit   // of these those on the host that is looked at
+	sum   pool.Unit // all of them, as the pools' accounts see them
+	alike bool      // they are of one group
+	price flowgraph.Cost
+}
+
+// bundleOf returns what leaves with the unit, of which none moves.
+func (d *displacer) bundleOf(u *unit) bundle {
+	b := bundle{units: d.p.together(u), alike: true}
+	b.sum = together(b.units)
+	for _, v := range b.units {
+		v.move, v.price = nil, d.loss(v)
+		b.price += v.price
+		b.alike = b.alike && v.group == u.group
+	}
+	return b
+}
+
+// alone returns a unit that is to leave its host for another one as a bundle.
+func alone(u *unit) bundle {
+	here := []*unit{u}
+	return bundle{units: here, here: here, sum: u.group.unit(1), alike: true, price: u.price}
+}
+
+// on returns the bundle as the host sees it.
+func (b bundle) on(h *host) bundle {
+	if len(b.units) == 1 {
+		if b.here = nil; b.units[0].host == h {
+			b.here = b.units
+		}
+		return b
+	}
+	b.here = nil
+	for _, u := range h.units {
+		if u.group.key.gang && u.task.Job() == b.units[0].task.Job() && !u.state.Vacating() {
+			b.here = append(b.here, u)
+		}
+	}
+	return b
+}
+
+// gangBundle is the bundle of a gang of several: the same from wherever it is seen, and in a whole pass of displacements.
+type gangBundle struct {
+	bundle
+	donor pool.Donor
+	may   bool // all of them may be asked to leave now
+	rests bool // one may not yet
+}
+
+// gangOf returns the bundle of the unit's gang, nil where that would be the unit alone. Complexity: constant, once it is known.
+func (d *displacer) gangOf(u *unit) *gangBundle {
+	if !u.group.key.gang || len(d.p.together(u)) == 1 {
+		return nil
+	}
+	g := d.gangs[u.task.Job()]
+	if g != nil {
+		return g
+	}
+	if d.gangs == nil {
+		d.gangs = map[cluster.JobUID]*gangBundle{}
+	}
+	g = &gangBundle{bundle: d.bundleOf(u), may: true}
+	g.donor = d.p.ledger.Donor(g.sum)
+	before := d.rests
+	d.rests = false
+	for _, v := range g.units {
+		g.may = g.may && d.mayGo(v) && (d.later || !v.host.decided) && !v.host.makesWay(v)
+	}
+	g.rests, d.rests = d.rests, before
+	d.gangs[u.task.Job()] = g
+	return g
+}
