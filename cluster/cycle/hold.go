@@ -94,6 +94,12 @@ func (s *space) takes(h *host, spec *cluster.TaskSpec) bool {
 	return spec.Resources.Fits(s.left()) && spec.GPU.Fit(h.rec.GPUs, s.gpus, 1) > 0
 }
 
+// count returns how many tasks of the spec fit, at most limit.
+func (s *space) count(h *host, spec *cluster.TaskSpec, limit int64) int64 {
+	n := spec.Resources.Count(s.left(), limit)
+	return min(n, spec.GPU.Fit(h.rec.GPUs, s.gpus, n))
+}
+
 // short reports whether the space is overdrawn in something that the unit has on the host.
 func (s *space) short(u *unit) bool {
 	left := s.left()
@@ -172,7 +178,8 @@ func (p *Planner) settle(now cluster.Time, out *Output) {
 func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 	leaves, hopeless := p.others(units[0])
 	free := !leaves && p.mayArrive(units)
-	for i, u := range units {
+	there := map[*host]*cluster.Host{} // with those who arrive before the next one
+	for _, u := range units {
 		h := p.hosts.byID[u.hold.Host]
 		switch {
 		case h == nil || h.rec.State() != cluster.HostUp || now >= u.hold.Until:
@@ -181,8 +188,12 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			hopeless, free = hopeless || u.hold.Until != cluster.Forever, false // who may go nowhere else goes on waiting
 		case u.rests:
 			free = false
-		case !p.arrives(h, units[:i+1]):
-			free = false
+		case free:
+			rec := cmp.Or(there[h], h.rec)
+			devices, fits := u.land(rec)
+			if free = fits; fits && len(units) > 1 {
+				there[h] = u.spec.Bind(rec, devices)
+			}
 		}
 	}
 	for _, u := range units {
@@ -244,22 +255,6 @@ func (p *Planner) allows(u *unit, h *host) bool {
 	p.labels.planned(u.set, p.hosts.byID[u.hold.Host], gone) // it counts as held there itself
 	defer func() { p.labels.takeBack(mark) }()
 	return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
-}
-
-// arrives reports whether those of the units that have room held on the host fit there now, together.
-func (p *Planner) arrives(h *host, units []*unit) bool {
-	rec := h.rec
-	for _, u := range units {
-		if u.hold.Host != h.id {
-			continue
-		}
-		devices, ok := u.land(rec)
-		if !ok {
-			return false
-		}
-		rec = u.spec.Bind(rec, devices)
-	}
-	return true
 }
 
 // land picks the devices that a held task gets on its host: those that are held for it, or where these are not free, or would not do

@@ -1,11 +1,13 @@
 package cycle
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
@@ -186,16 +188,7 @@ func (d *displacer) reserve(out *Output) {
 		if asks && due <= d.now {
 			continue // the next plan may ask as many as this one, which somebody leaves after
 		}
-		var chosen []*displacement
-		for range count {
-			n := d.roomiest(c, len(chosen))
-			if n == nil {
-				break
-			}
-			n.due = due
-			d.nominate(n.host, n.nominee)
-			chosen = append(chosen, n)
-		}
+		chosen := d.roomiest(c, count)
 		if int64(len(chosen)) < count {
 			for _, n := range chosen {
 				d.withdraw(n.host, n.nominee)
@@ -208,6 +201,7 @@ func (d *displacer) reserve(out *Output) {
 		p.ledger.Add(c.group.unit(count))
 		p.gain(c.group)
 		for _, n := range chosen {
+			n.due = due
 			d.write(n, &step, out)
 		}
 		out.Displacements = append(out.Displacements, step)
@@ -259,39 +253,65 @@ func (p *Planner) reservedUntil(now, queued cluster.Time) cluster.Time {
 	return (now + 2*n - 1) / n * n
 }
 
-// roomiest returns, for the nth of those that wait, the host where the class would fit if others ended by themselves, and lacks least of what it asks for.
-// Hosts that are kept for somebody already are left out. Complexity: hosts.
-func (d *displacer) roomiest(c *class, nth int) *displacement {
-	w, ok := c.queue.GetAt(nth)
+// roomiest holds room for the first so many that wait in a class, each on the host where one would fit if others ended by themselves, and
+// lacks least of what it asks for by then; for fewer where there are no more such hosts. Hosts that are kept for somebody already are left
+// out, but by gangs. Complexity: hosts, and the logarithm of that for each; where rules count tasks, hosts for each.
+func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
 	task := c.row.task
-	if !ok || !task.Ports.IsZero() {
+	if !task.Ports.IsZero() {
 		return nil
 	}
-	var best *host
-	var least int64
+	hosts, places := d.emptying(c, count)
+	if places < count {
+		return nil
+	}
+	for heap.Init(hosts); hosts.Len() > 0; {
+		w, ok := c.queue.GetAt(len(chosen))
+		if !ok {
+			break
+		}
+		h := heap.Pop(hosts).(option).host
+		gpus, _ := task.GPU.Pick(h.rec.GPUs, h.emptied().gpus) // there are some: see emptying
+		n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus}, set: w.set, rule: c.row.rule}}
+		d.nominate(h, n.nominee)
+		if chosen = append(chosen, n); int64(len(chosen)) == count {
+			break
+		}
+		if c.row.rule != nil { // it may count who is elsewhere
+			hosts, _ = d.emptying(c, count)
+			heap.Init(hosts)
+		} else if lack, _, ok := d.lack(c, h, count); ok {
+			heap.Push(hosts, option{h, flowgraph.Cost(lack)})
+		}
+	}
+	return chosen
+}
+
+// emptying lists the hosts that a class could have if others ended, by what they lack, and counts the places there.
+func (d *displacer) emptying(c *class, limit int64) (hosts *options, places int64) {
+	hosts = &options{}
 	for _, h := range d.p.hosts.byIndex {
-		if h == nil {
-			continue
-		}
-		kept := len(h.holds)+len(h.nominated) > 0
-		if kept && !c.key.group.gang || !couldTake(c.row.judge(h)) {
-			continue
-		}
-		if kept {
-			if empty := h.emptied(); !empty.takes(h, task) {
-				continue
-			}
-		}
-		promise := d.promised(h)
-		if lack := dominant(task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity); best == nil || lack < least {
-			best, least = h, lack
+		if lack, n, ok := d.lack(c, h, limit); ok {
+			*hosts, places = append(*hosts, option{h, flowgraph.Cost(lack)}), places+n
 		}
 	}
-	if best == nil {
-		return nil
+	return hosts, places
+}
+
+// lack returns what the host lacks of what a task of the class asks for, in millionths of what it has in the dimension where that is most, and
+// for how many of them, at most limit, it would have room if it were emptied; false where for none, or where it is kept for others.
+func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok bool) {
+	if h == nil || len(h.holds)+len(h.nominated) > 0 && !c.key.group.gang || !couldTake(c.row.judge(h)) {
+		return 0, 0, false
 	}
-	devices, _ := task.GPU.Pick(best.rec.GPUs, best.emptied().gpus) // there are some: see above
-	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set, rule: c.row.rule}}
+	if places = 1; c.key.group.gang {
+		empty := h.emptied()
+		if places = empty.count(h, c.row.task, limit); places == 0 {
+			return 0, 0, false
+		}
+	}
+	promise := d.promised(h)
+	return dominant(c.row.task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity), places, true
 }
 
 // emptied returns what the host would have left if all were gone but those for whom room is held.
