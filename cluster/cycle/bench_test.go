@@ -86,3 +86,36 @@ func BenchmarkChurn(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGangs measures the plans of a cluster that gangs fill while a large urgent one waits: as many as may leave at once do not
+// suffice for it, and hosts are kept for it later.
+func BenchmarkGangs(b *testing.B) {
+	for _, hosts := range []int{500, 2000, 8000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			const slots = 16
+			w := newWorld(b)
+			for i := range hosts {
+				w.host(i, vector(slots, slots))
+			}
+			gang := func(n int, priority int32) {
+				w.submit(cluster.JobSpec{
+					Instances: uint32(n), Gang: &cluster.Gang{Minimum: uint32(n)}, Priority: priority, Preemptible: priority == 0,
+					Task: cluster.TaskSpec{Resources: vector(1, 1)},
+				})
+			}
+			for range 8 {
+				gang(hosts*slots/8, 0)
+			}
+			w.cycle()
+			gang(hosts*slots/4, 9)
+			for b.Loop() {
+				b.StopTimer()
+				gang(2, 0) // so that there is a plan
+				b.StartTimer()
+				snapshot, changes := w.state.Snapshot()
+				w.now = w.now.Add(time.Second)
+				w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+			}
+		})
+	}
+}

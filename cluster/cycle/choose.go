@@ -221,13 +221,13 @@ func (s *search) couldStay(q *quest) bool {
 }
 
 func (s *search) count(b bundle, sign int64) {
-	if !b.alike {
-		for _, u := range b.units {
-			s.d.account(u, sign)
-		}
+	if b.alike && len(b.units) > 1 {
+		s.d.accountAll(b.units, b.sum, sign)
 		return
 	}
-	s.d.accountAll(b.units, b.sum, sign)
+	for _, u := range b.units {
+		s.d.account(u, sign)
+	}
 }
 
 // suffice reports whether there was room if all bundles left, whatever the pools say of the last ones when the first are gone.
@@ -333,7 +333,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 func (h *host) isFirst(i int) bool {
 	u := h.units[i]
 	return !slices.ContainsFunc(h.units, func(v *unit) bool {
-		return v.task < u.task && v.task.Job() == u.task.Job() && v.group.key.gang && !v.state.Vacating()
+		return v.task < u.task && u.staysWith(v)
 	})
 }
 

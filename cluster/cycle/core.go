@@ -109,19 +109,24 @@ func alone(u *unit) bundle {
 
 // on returns the bundle as the host sees it.
 func (b bundle) on(h *host) bundle {
-	if len(b.units) == 1 {
-		if b.here = nil; b.units[0].host == h {
-			b.here = b.units
+	u := b.units[0]
+	switch {
+	case len(b.units) > 1:
+		b.here = nil
+		for _, v := range h.units {
+			if u.staysWith(v) {
+				b.here = append(b.here, v)
+			}
 		}
-		return b
-	}
-	b.here = nil
-	for _, u := range h.units {
-		if u.group.key.gang && u.task.Job() == b.units[0].task.Job() && !u.state.Vacating() {
-			b.here = append(b.here, u)
-		}
+	case u.host == h:
+		b.here = b.units
 	}
 	return b
+}
+
+// staysWith reports whether the other one, of the core of this one's gang, does not vacate its host.
+func (u *unit) staysWith(other *unit) bool {
+	return other.group.key.gang && other.task.Job() == u.task.Job() && !other.state.Vacating()
 }
 
 // gangBundle is the bundle of a gang of several: the same from wherever it is seen, and in a whole pass of displacements.

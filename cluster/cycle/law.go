@@ -134,10 +134,6 @@ func (d *displacer) account(u *unit, sign int64) {
 // accountAll does so for units that leave or stay as one, all of one group, of which none moves. Complexity: that of one, but for services.
 func (d *displacer) accountAll(units []*unit, sum pool.Unit, sign int64) {
 	u, n := units[0], sign*int64(len(units))
-	if len(units) == 1 {
-		d.account(u, sign)
-		return
-	}
 	d.p.count(u, int(-n))
 	if u.job.Type.Service() {
 		for _, v := range units {
