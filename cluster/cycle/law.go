@@ -258,7 +258,7 @@ func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
 		return nil
 	}
 	hosts, places := d.emptying(c, count)
-	if places < count {
+	if c.row.rule == nil && places < count { // rules may let in more as others come
 		return nil
 	}
 	for heap.Init(hosts); hosts.Len() > 0; {
