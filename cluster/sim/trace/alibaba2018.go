@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -103,9 +104,10 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := inTurn(tasks, func(a, b alibabaTask) int {
+	slices.SortFunc(tasks, func(a, b alibabaTask) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
-	}, func(k alibabaTask) *Job {
+	})
+	source := inTurn(tasks, func(k alibabaTask) *Job {
 		j := newJob(numbered("task", int64(k.number)), time.Duration(k.start)*time.Second, uint32(k.instances),
 			task(int64(k.cpuMilli), k.memory, 0, cluster.GPURequest{}))
 		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: jobs[k.job]}}

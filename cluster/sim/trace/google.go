@@ -213,17 +213,12 @@ func (j *googleJob) step(event uint8, at time.Duration) bool {
 
 func googleJobs(jobs []googleJob, seed uint64) Source {
 	random := rand.New(rand.NewPCG(seed, 2011))
-	return sourceFunc(func() (*Job, error) {
-		if len(jobs) == 0 {
-			return nil, io.EOF
-		}
-		g := jobs[0]
-		jobs = jobs[1:]
+	return inTurn(jobs, func(g googleJob) *Job {
 		j := newJob(numbered("google", g.id), g.submitted, 1, googleSize(random))
 		j.Spec.Priority, j.Spec.Preemptible = int32(g.class)*100, g.class < 3
 		if g.state > googleSchedule {
 			j.Durations = runTime(g.ended - max(g.scheduled, g.submitted))
 		}
-		return j, nil
+		return j
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"math"
+	"slices"
 	"time"
 	"unique"
 
@@ -74,9 +75,10 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := inTurn(tasks, func(a, b paiTask) int {
+	slices.SortFunc(tasks, func(a, b paiTask) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
-	}, func(k paiTask) *Job {
+	})
+	source := inTurn(tasks, func(k paiTask) *Job {
 		if k.model != "" && k.gpu.Amount() > 0 {
 			k.gpu.Models = []string{k.model}
 		}

@@ -155,10 +155,9 @@ func streamJobs(rs rows, parse func(*row) *Job) Source {
 	})
 }
 
-// inTurn yields a job for each row, in an order in which their submission does not fall. A job is made when it is its turn: rows take a
-// tenth of the memory.
-func inTurn[T any](rows []T, compare func(a, b T) int, job func(T) *Job) Source {
-	slices.SortFunc(rows, compare)
+// inTurn yields a job for each row, the submission of which does not fall from one to the next. A job is made when it is its turn: rows
+// take a tenth of the memory.
+func inTurn[T any](rows []T, job func(T) *Job) Source {
 	return sourceFunc(func() (*Job, error) {
 		if len(rows) == 0 {
 			return nil, io.EOF
