@@ -221,12 +221,12 @@ func (s *search) couldStay(q *quest) bool {
 }
 
 func (s *search) count(b bundle, sign int64) {
-	if b.alike && len(b.units) > 1 {
-		s.d.accountAll(b.units, b.sum, sign)
+	if b.alike {
+		s.d.account(b.sum, sign, b.units...)
 		return
 	}
 	for _, u := range b.units {
-		s.d.account(u, sign)
+		s.d.account(u.group.unit(1), sign, u)
 	}
 }
 
@@ -353,7 +353,7 @@ func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
 	if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
 		return b, false // it is just getting what it lacks
 	}
-	if len(d.p.together(u)) > d.budget() {
+	if d.budget() < 1 || u.group.key.gang && len(d.p.together(u)) > d.budget() {
 		return b, false
 	}
 	if g := d.gangOf(u); g != nil {

@@ -377,7 +377,7 @@ func (d *displacer) strike(u *unit) {
 	u.victim = true
 	d.hit = append(d.hit, u)
 	d.p.victims = append(d.p.victims, u)
-	d.account(u, -1)
+	d.account(u.group.unit(1), -1, u)
 	d.p.labels.planned(u.set, u.host, leaving)
 	if u.move != nil {
 		d.nominate(u.move.host, &u.move.nomination)
@@ -389,7 +389,7 @@ func (d *displacer) strike(u *unit) {
 func (d *displacer) spare(u *unit) {
 	u.victim = false
 	d.hit = without(d.hit, u)
-	d.account(u, 1)
+	d.account(u.group.unit(1), 1, u)
 	d.p.labels.planned(u.set, u.host, arrives)
 	if u.move != nil {
 		d.withdraw(u.move.host, &u.move.nomination)

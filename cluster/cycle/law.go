@@ -114,31 +114,18 @@ func one(b bool) int64 {
 	return 0
 }
 
-// account counts a unit as leaving (−1) or staying (+1).
-func (d *displacer) account(u *unit, sign int64) {
-	d.p.count(u, int(-sign))
-	if u.job.Type.Service() {
-		d.p.lost[u.task.Job()] -= sign * one(u.ready)
-	}
-	if u.move != nil {
-		return
-	}
-	u.group.stopped -= sign
-	if sign < 0 {
-		d.p.ledger.Remove(u.group.unit(1))
-	} else {
-		d.p.ledger.Add(u.group.unit(1))
-	}
-}
-
-// accountAll does so for units that leave or stay as one, all of one group, of which none moves. Complexity: that of one, but for services.
-func (d *displacer) accountAll(units []*unit, sum pool.Unit, sign int64) {
+// account counts units of one group, which leave or move together, as leaving (−1) or staying (+1); sum is what they hold. Complexity: that of
+// one, but for services.
+func (d *displacer) account(sum pool.Unit, sign int64, units ...*unit) {
 	u, n := units[0], sign*int64(len(units))
 	d.p.count(u, int(-n))
 	if u.job.Type.Service() {
 		for _, v := range units {
 			d.p.lost[u.task.Job()] -= sign * one(v.ready)
 		}
+	}
+	if u.move != nil {
+		return
 	}
 	u.group.stopped -= n
 	if sign < 0 {
