@@ -1,6 +1,9 @@
 package cluster
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Secret is a value that a job's tasks find in a file. The State never holds the value itself.
 type Secret struct {
@@ -41,4 +44,13 @@ func sealed(list []Secret) bool {
 		}
 	}
 	return true
+}
+
+// withoutValues returns what an earlier spec keeps of its secrets: tasks are given the present values, and no others are kept.
+func withoutValues(list []Secret) []Secret {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Key, list[i].Sealed = "", nil
+	}
+	return list
 }

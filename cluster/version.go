@@ -65,9 +65,9 @@ func (s *State) retire(j *Job) {
 	j.Past = nil
 	for i, v := range all {
 		if i >= spare || used[v.Number] {
-			if len(v.Spec.Secrets) > 0 { // tasks are given the present ones, and no others are kept
+			if v.Number == j.Version && len(v.Spec.Secrets) > 0 {
 				spec := *v.Spec
-				spec.Secrets = nil
+				spec.Secrets = withoutValues(spec.Secrets)
 				v.Spec = &spec
 			}
 			j.Past = append(j.Past, v)

@@ -43,14 +43,14 @@ func TestChangesOfASpec(t *testing.T) {
 	}
 }
 
-// Of the specs of a job the last ones are kept, and the one that a task runs by, without their secrets.
+// Of the specs of a job the last ones are kept, and the one that a task runs by, without the values of their secrets.
 func TestWhichSpecsAreKept(t *testing.T) {
 	for _, newRuns := range []bool{false, true} { // that they take
 		h := newHistory(t)
 		spec := func(n int32) *cluster.JobSpec {
 			s := &cluster.JobSpec{
 				Name: "job", Pool: cluster.RootPool, Instances: 1, Type: cluster.Stateless, Priority: n,
-				Secrets: []cluster.Secret{{Name: "s", Key: "k", Sealed: []byte{1}}},
+				Secrets: []cluster.Secret{{Name: "s", Path: "p", Key: "k", Sealed: []byte{1}}},
 			}
 			if newRuns {
 				s.Task.LogLimitBytes = int64(n)
@@ -66,7 +66,11 @@ func TestWhichSpecsAreKept(t *testing.T) {
 		for _, v := range h.state.Job(1).Versions() {
 			kept = append(kept, v.Number)
 			require.EqualValues(t, v.Number, v.Spec.Priority)
-			require.Equal(t, v.Number == 30, len(v.Spec.Secrets) > 0)
+			secret := cluster.Secret{Name: "s", Path: "p"}
+			if v.Number == 30 {
+				secret.Key, secret.Sealed = "k", []byte{1}
+			}
+			require.Equal(t, []cluster.Secret{secret}, v.Spec.Secrets)
 		}
 		want := []uint64{21, 22, 23, 24, 25, 26, 27, 28, 29, 30}
 		if newRuns {
