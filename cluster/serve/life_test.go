@@ -282,6 +282,40 @@ func TestAnUpdateIsBegunAgain(t *testing.T) {
 	require.Equal(t, again.Version, update().Version, "it has come to all")
 }
 
+// So it does when instances were restarted meanwhile, each by the spec that it had, and what to return to is that spec.
+func TestAnUpdateIsBegunAgainAfterARestart(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Type, spec.Instances = sluicev1.JobType_JOB_TYPE_STATELESS, proto.Uint32(2)
+	a.submit(t, spec)
+	a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that nothing goes on
+	update := func() *sluicev1.Job {
+		t.Helper()
+		res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+		require.NoError(t, err)
+		return res.Job
+	}
+	restart := func() {
+		t.Helper()
+		_, err := a.jobs.RestartJob(t.Context(), &sluicev1.RestartJobRequest{Name: "job", ExpectedVersion: proto.Uint64(a.job(t, "job").Version)})
+		require.NoError(t, err)
+	}
+	restart()
+	require.EqualValues(t, 1, update().Version, "all have it")
+	spec.Task.Processes[0].Environment = map[string]string{"A": "b"}
+	update()
+	for _, more := range []string{"b", "c"} { // the same, and another one
+		_, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ABORT})
+		require.NoError(t, err)
+		restart()
+		spec.Task.Processes[0].Environment["A"] = more
+		again := update()
+		require.Equal(t, sluicev1.UpdateState_UPDATE_STATE_INITIALIZED, again.Update.State)
+		require.EqualValues(t, 1, again.Update.FromVersion)
+		require.EqualValues(t, 2, again.Update.InstancesTotal)
+	}
+}
+
 // What an update waits for did not come about while no scheduler was there: its times begin anew.
 func TestUpdatesWaitAnewWithTheScheduler(t *testing.T) {
 	for _, live := range []bool{true, false} {

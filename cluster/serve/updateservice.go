@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -73,7 +74,7 @@ func changeOf(tx *Tx, ring *Keyring, j *cluster.Job, spec *cluster.JobSpec, p *s
 	if over(j) {
 		return nil, isOver(j)
 	}
-	if sameSpec(j.Spec, spec) && ring.sameSecrets(j, p) && !left(tx.State(), j) {
+	if sameSpec(j.Spec, spec) && ring.sameSecrets(j, p) && left(tx.State(), j) == 0 {
 		return nil, nil
 	}
 	if err := ring.sealInto(j.UID, spec, j.Spec, p, at); err != nil {
@@ -107,18 +108,18 @@ func (a *jobService) updated(who *access.Caller, then cluster.JobAnswer, spec *c
 	}
 }
 
-// left reports whether the job's last update has failed, or was aborted, and left instances that are wanted by another spec than the
-// job's. Complexity: the tasks of such a job.
-func left(in *cluster.State, j *cluster.Job) bool {
-	if u := j.Update; u == nil || u.State != cluster.UpdateFailed && u.State != cluster.UpdateAborted {
-		return false
+// left returns the version of an instance that is wanted and that the job's last update left by another spec than the job's, since it
+// has failed or was aborted; 0 if there is none. A restart after it has changed nothing about that. Complexity: the tasks of such a job.
+func left(in *cluster.State, j *cluster.Job) (version uint64) {
+	if u := j.Update; u == nil || u.State != cluster.UpdateFailed && u.State != cluster.UpdateAborted && !u.Restarts() {
+		return 0
 	}
 	for t := range in.TasksOf(j.UID, 0) {
-		if t.Version != j.Version && t.Next != j.Version && !t.Removed && j.Spec.Wants(t.Key.Instance()) {
-			return true
+		if t.Version != j.Version && t.Next != j.Version && !t.Removed && t.Copy == nil && j.Spec.Wants(t.Key.Instance()) {
+			return t.Version
 		}
 	}
-	return false
+	return 0
 }
 
 // updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that is under way
@@ -127,12 +128,16 @@ func left(in *cluster.State, j *cluster.Job) bool {
 func updateBy(in *cluster.State, j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
 	scaled := *spec
 	scaled.Instances = j.Spec.Instances
-	same := sameSpec(j.Spec, &scaled)
-	if same && (spec.Instances != j.Spec.Instances || !left(in, j)) {
+	same, before := sameSpec(j.Spec, &scaled), left(in, j)
+	if same && (spec.Instances != j.Spec.Instances || before == 0) {
 		return nil
 	}
 	u := &cluster.Update{From: j.Version, State: cluster.UpdateInitialized}
-	if last := j.Update; last != nil && last.State != cluster.UpdateSucceeded && !last.Restarts() && !last.Back() && j.SpecOf(last.From) != nil {
+	switch last := j.Update; {
+	case last == nil:
+	case last.Restarts():
+		u.From = cmp.Or(before, u.From)
+	case last.State != cluster.UpdateSucceeded && !last.Back() && j.SpecOf(last.From) != nil:
 		u.From = last.From
 	}
 	if spec.Update != nil {
