@@ -316,6 +316,38 @@ func TestAnUpdateIsBegunAgainAfterARestart(t *testing.T) {
 	}
 }
 
+// Neither another number of instances nor a restart is in the way of a rollback: it leads to another spec than the present one.
+func TestWhereARollbackLeads(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	a.submit(t, spec)
+	update := func(instances uint32) {
+		t.Helper()
+		spec.Instances = proto.Uint32(instances)
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+		require.NoError(t, err)
+	}
+	steer := func(action sluicev1.ControlUpdateRequest_Action) (*sluicev1.ControlUpdateResponse, error) {
+		return a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: action})
+	}
+	update(2)
+	_, err := steer(sluicev1.ControlUpdateRequest_ROLLBACK)
+	require.ErrorContains(t, err, "there is nothing to return to")
+	spec.Task.Processes[0].Environment = map[string]string{"A": "b"}
+	update(2)
+	_, err = steer(sluicev1.ControlUpdateRequest_ABORT)
+	require.NoError(t, err)
+	update(3)
+	_, err = a.jobs.RestartJob(t.Context(), &sluicev1.RestartJobRequest{Name: "job", ExpectedVersion: proto.Uint64(4)})
+	require.NoError(t, err)
+	back, err := steer(sluicev1.ControlUpdateRequest_ROLLBACK)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, back.Job.Version)
+	require.Empty(t, back.Job.Spec.Task.Processes[0].Environment)
+	require.EqualValues(t, 3, back.Job.Spec.GetInstances())
+}
+
 // What an update waits for did not come about while no scheduler was there: its times begin anew.
 func TestUpdatesWaitAnewWithTheScheduler(t *testing.T) {
 	for _, live := range []bool{true, false} {

@@ -315,7 +315,7 @@ func steer(tx *Tx, j *cluster.Job, action sluicev1.ControlUpdateRequest_Action) 
 // rollback begins the way back to an earlier version: that which the last update came from where none is named.
 func rollback(tx *Tx, j *cluster.Job, to *uint64) error {
 	name := string(j.Spec.Name)
-	target := j.Version - 1
+	var target uint64
 	switch u := j.Update; {
 	case to != nil:
 		target = *to
@@ -325,18 +325,33 @@ func rollback(tx *Tx, j *cluster.Job, to *uint64) error {
 		return resourceError(codes.FailedPrecondition, "job", name, "its last update was a rollback: name the version to return to")
 	case u != nil && !u.Restarts():
 		target = u.From
-	case target == 0:
-		return resourceError(codes.FailedPrecondition, "job", name, "it has no version but the present one: there is nothing to return to")
+	default:
+		target = lastOther(j)
 	}
 	switch {
 	case over(j):
 		return isOver(j)
+	case target == 0 && to == nil:
+		return resourceError(codes.FailedPrecondition, "job", name,
+			"no version that is kept differs from the present one by more than the number of instances: there is nothing to return to")
 	case target == j.Version:
 		return resourceError(codes.FailedPrecondition, "job", name, "version %d is the present one", target)
 	case j.SpecOf(target) == nil:
 		return resourceError(codes.FailedPrecondition, "job", name, "version %d is not kept: its history lists those that are", target)
 	}
 	return rules.Rollback(tx, j, target, cluster.ReasonRequested, "")
+}
+
+// lastOther returns the last version that differs from the present one by more than the number of instances, 0 if none is kept.
+func lastOther(j *cluster.Job) uint64 {
+	for _, v := range slices.Backward(j.Past) {
+		scaled := *v.Spec
+		scaled.Instances = j.Spec.Instances
+		if !sameSpec(&scaled, j.Spec) {
+			return v.Number
+		}
+	}
+	return 0
 }
 
 // ListJobVersions implements sluicev1.JobServiceServer.
