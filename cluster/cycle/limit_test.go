@@ -64,6 +64,26 @@ func TestALimitIsSharedByTheLeavesBelowIt(t *testing.T) {
 	require.Equal(t, []int{2, 2}, []int{s.running(a), s.running(b)})
 }
 
+// A claim on a part of a limit that others just took is met a second later, though nothing else happens: who starts now has to leave then.
+func TestALimitIsSharedWithWhoHasJustCome(t *testing.T) {
+	s := newShared(t)
+	h := s.host(0, vector(10, 0))
+	s.limited("root/p", 2)
+	s.limited("root/p/a", cluster.NoLimit)
+	s.limited("root/p/b", cluster.NoLimit)
+	low := s.job("root/p/b", 1, 1)
+	s.emit(&cluster.TaskHeld{Task: cluster.MakeTaskKey(low, 0), Hold: cluster.Hold{Host: h, Until: s.now.Add(time.Hour)}})
+	high := s.job("root/p/b", 1, 1, urgent(1))
+	a := s.job("root/p/a", 1, 1)
+	out := s.step()
+	require.Equal(t, []int{0, 1, 1}, []int{s.running(a), s.running(low), s.running(high)})
+	require.Equal(t, s.now.Add(time.Second), out.WakeAt)
+	require.Equal(t, 1, s.step().Stats.Preemptions)
+	s.leave()
+	s.settle()
+	require.Equal(t, []int{1, 0, 1}, []int{s.running(a), s.running(low), s.running(high)})
+}
+
 // While a task leaves, or comes back, nobody else has its part of the limit.
 func TestALimitCountsThoseWhoLeave(t *testing.T) {
 	s := newShared(t)
@@ -116,8 +136,9 @@ func TestALimitCountsThoseWhoMove(t *testing.T) {
 	s.now = s.now.Add(2 * time.Minute)
 	require.Empty(t, s.step().Displacements)
 	s.leave()
-	s.settle()
+	s.step()
 	require.Equal(t, 1, s.running(moves))
+	require.Equal(t, 1, s.step().Stats.Preemptions, "when it has come it may be asked to leave for that")
 }
 
 // What moves within a pool is the pool's all the time: it has no less meanwhile, of which another one could borrow more than there is.

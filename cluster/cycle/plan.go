@@ -84,10 +84,10 @@ func (p *Planner) noteStart(g *group) {
 	}
 }
 
-// mayStop reports whether units of the class with a claim, also one that went to those next in its pool, have no room and might have
-// somebody leave who starts in this cycle.
+// mayStop reports whether units of the class with a claim, also one that waits for a limit, or that went to those next in its pool, have
+// no room and might have somebody leave who starts in this cycle.
 func (p *Planner) mayStop(c *class) bool {
-	if !c.passed && c.claims() == 0 {
+	if !c.passed && c.allClaims() == 0 {
 		return false
 	}
 	k := &c.key.group
