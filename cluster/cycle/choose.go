@@ -191,22 +191,22 @@ func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 	return u.spec.Pick(rec)
 }
 
-// stays reports whether the pool of the class ends within what it is entitled to, or at least takes no more than it gives
-// back; what revocable tasks had is not counted against it. Room that others leave, or move for, goes to claims only.
+// stays reports whether the pool of the class, and each above it, ends within what it is entitled to, or at least takes no more than it
+// gives back; what revocable tasks had is not counted against it. Room that others leave, or move for, goes to claims only.
 func (s *search) stays() bool {
 	c := s.class
-	var back cluster.Resources
 	for _, b := range s.found {
 		s.count(b, -1)
-		if u := b.units[0]; u.move == nil && u.group.key.pool == c.key.group.pool && u.job.Revocable == c.row.key.revocable {
+	}
+	beyond := s.d.p.ledger.Beyond(c.group.unit(1))
+	var back cluster.Resources // those above get no less back
+	for _, b := range s.found {
+		s.count(b, 1)
+		if u := b.units[0]; u.move == nil && beyond.Covers(u.group.key.pool) && u.job.Revocable == c.row.key.revocable {
 			back = back.Add(b.sum.Request)
 		}
 	}
-	within := c.group.request.Fits(back) || s.d.p.ledger.Stays(c.group.unit(1))
-	for _, b := range s.found {
-		s.count(b, 1)
-	}
-	return within
+	return beyond == "" || c.group.request.Fits(back)
 }
 
 // couldStay reports whether stays could hold of some of the bundles: whether it does if all leave, and nobody leaves elsewhere.

@@ -106,6 +106,26 @@ func (s *shared) running(jobs ...cluster.JobUID) (n int) {
 	return n
 }
 
+// A pool that has borrowed more than it is entitled to divides that among its own all the same: what one of them gives another takes nothing
+// from those outside.
+func TestAPoolWithMoreThanItsPartDividesIt(t *testing.T) {
+	s := newShared(t)
+	for _, p := range []cluster.PoolPath{"root/p", "root/p/a", "root/p/b", "root/q"} {
+		s.pool(p, 0)
+	}
+	s.host(0, vector(8, 0))
+	first := s.job("root/p/a", 8, 1)
+	s.settle()
+	s.job("root/q", 8, 1, must(host("rack", "none")))
+	second := s.job("root/p/b", 8, 1)
+	s.settle()
+	s.leave()
+	s.settle()
+	require.Equal(t, []int{6, 2}, []int{s.running(first), s.running(second)}, "the part of each is two of four")
+	s.now = s.now.Add(time.Hour)
+	require.Zero(t, s.step().Stats.Preemptions)
+}
+
 // Capacity 300, three pools that reserve 60 each. The first takes back what the others borrowed, exactly as much as makes
 // them equal, in one decision; and it is done one cycle after the last of the others is gone.
 func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {
