@@ -189,3 +189,25 @@ func TestAJobIsItsPresentOwners(t *testing.T) {
 	s.exchange()
 	require.Equal(t, []int{10, 10}, []int{s.running(first), s.running(second)})
 }
+
+// TestTheRestOfAGangStartsAfterItsCore, whatever the order of the queue: while the core has no room the others leave theirs to whoever comes
+// next, so that two gangs do not keep out each other's cores. They start as soon as the core does.
+func TestTheRestOfAGangStartsAfterItsCore(t *testing.T) {
+	for order, want := range map[cluster.PoolOrder][]int{cluster.PriorityFIFO: {10, 8}, cluster.FairJobs: {9, 9}} {
+		s := newFair(t, order, "")
+		old := s.job("root/a", 4, 4, func(j *cluster.JobSpec) { j.Preemptible = false })
+		s.settle()
+		a, b := s.job("root/a", 10, 1, core(5)), s.job("root/a", 10, 1, core(5))
+		s.settle()
+		require.Zero(t, s.running(a, b))
+		single := s.job("root/a", 2, 1)
+		s.settle()
+		require.Equal(t, 2, s.running(single))
+		for i := range uint32(4) {
+			s.report(cluster.MakeTaskKey(old, i), cluster.TaskSucceeded)
+		}
+		s.step()
+		s.step()
+		require.Equal(t, want, []int{s.running(a), s.running(b)})
+	}
+}

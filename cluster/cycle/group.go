@@ -38,7 +38,7 @@ func groupKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpe
 	jobs, owners := bounds(snap, spec.Pool)
 	present := snap.Job(job).Spec
 	k.gated = jobs || spec.Limits.MaxRunning > 0 || present.Limits.MaxRunning > 0
-	if k.gated || leaf != nil && leaf.Order == cluster.FairJobs {
+	if k.gated || present.Gang != nil || leaf != nil && leaf.Order == cluster.FairJobs {
 		k.job = job
 	}
 	if leaf != nil && (owners || leaf.Order == cluster.FairUsers) {

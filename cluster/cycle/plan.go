@@ -66,7 +66,11 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	case p.changed: // there may be room by now for those that were passed over
 		p.alarm(in.Now.Add(secondLook))
 	}
-	return again || p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
+	if again = again || p.barred; again || len(out.Placements) == 0 {
+		return again
+	}
+	unbegun := p.unbegun()
+	return slices.ContainsFunc(p.order, func(c *class) bool { return c.behind && !unbegun[c.group.key.job] || p.fitsBeside(c) })
 }
 
 // noteStart notes that tasks of the group start in this cycle.

@@ -102,16 +102,17 @@ func (p *Planner) queue() {
 			q.add(entry, nil)
 		}
 	}
+	unbegun := p.unbegun()
 	for _, c := range p.order {
 		head, ok := c.queue.Min()
-		if !ok {
+		if c.behind = ok && !c.group.key.gang && unbegun[c.group.key.job]; !ok {
 			continue
 		}
 		entry := p.entry(c.group)
 		entry.Waiting, entry.Queued, entry.Ahead, entry.Passed = c.waiting(), head.queued, head.ahead, c.passed
 		entry.NoHost = c.hostless
 		entry.Worth, entry.Head = int64(c.price), head.task
-		if c.group.key.gang {
+		if entry.Behind = c.behind; c.group.key.gang {
 			entry.Core = c.waiting()
 		}
 		of(c.key.group.pool).add(entry, c)
@@ -119,6 +120,19 @@ func (p *Planner) queue() {
 	for _, path := range p.leaves {
 		p.admission.SetQueue(path, p.queues[path].groups)
 	}
+}
+
+// unbegun returns the gangs of whose core all wait.
+func (p *Planner) unbegun() (jobs map[cluster.JobUID]bool) {
+	for _, c := range p.order {
+		if k := &c.key.group; k.gang && c.waiting() > 0 && c.group.placed == 0 && p.cores[k.job] == nil {
+			if jobs == nil {
+				jobs = map[cluster.JobUID]bool{}
+			}
+			jobs[k.job] = true
+		}
+	}
+	return jobs
 }
 
 // grant takes in what was granted.

@@ -43,7 +43,7 @@ func (s *gates) init(t *Tree) {
 	}
 }
 
-// openQueues sets how many waiting tasks of each group the limits on jobs let in. Complexity: the groups, with a logarithmic factor.
+// openQueues sets how many waiting tasks of each group the limits on jobs, and the cores of gangs, let in. Complexity: the groups, with a logarithmic factor.
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
 		q.valid = false
@@ -60,6 +60,13 @@ func (a *Admission) openQueues() {
 	}
 	if len(a.gates.limited) > 0 {
 		a.openLimited()
+	}
+	for _, q := range a.queues {
+		for i := range q.groups {
+			if q.groups[i].Behind {
+				q.open[i], q.shut[i] = 0, Binding{Rule: RuleGang, Pool: a.tree.nodes[q.node].pool.Path}
+			}
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ type Group struct {
 	Leaving int64
 	// Core counts those of Waiting that are admitted together with the cores of all groups of the same job, or not at all.
 	Core int64
+	// Behind groups are of a job of whose core nobody has begun: they start after it.
+	Behind bool
 	// Passed groups claim like others and are granted nothing: there is no host for them now, and what their pool or a limit may
 	// let in goes to those next in its order.
 	Passed bool
@@ -77,7 +79,7 @@ const (
 	RuleStatic       Rule = "STATIC_RESERVATION"     // the rest of the dimension is claimed, or kept free for those who never lend it
 	RuleSlack        Rule = "SLACK"                  // revocable, and no slack is left in the dimension
 	RuleHead         Rule = "HEAD_OF_QUEUE"          // room in the dimension is kept for a unit that was there before
-	RuleGang         Rule = "GANG"                   // the core of its job does not fit as a whole
+	RuleGang         Rule = "GANG"                   // the core of its job goes first, as a whole
 	RuleMaxRunning   Rule = "MAX_RUNNING_INSTANCES"  // of its job
 	RuleController   Rule = "CONTROLLER_LIMIT"       // controller tasks have used up their part of the reservation
 	RuleRunningJobs  Rule = "RUNNING_JOBS"           // of the pool
