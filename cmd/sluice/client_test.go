@@ -310,6 +310,49 @@ func TestWaitForWhatIsNotThere(t *testing.T) {
 	require.EqualError(t, err, "job b does not exist, or has been deleted")
 }
 
+// A job that has ended is known to have, also when it has been deleted since, and another one has its name.
+func TestWaitForJobsThatGoWhenTheyHaveEnded(t *testing.T) {
+	job := func(name string, uid uint32, s sluicev1.JobState) *sluicev1.Job {
+		return &sluicev1.Job{Name: name, Uid: uid, State: s, Revision: uint64(s)}
+	}
+	const running, succeeded, failed = sluicev1.JobState_JOB_STATE_RUNNING, sluicev1.JobState_JOB_STATE_SUCCEEDED, sluicev1.JobState_JOB_STATE_FAILED
+	first := &sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job("a", 1, running), job("b", 2, running)}, Synced: true, Revision: 1}
+	last := &sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job("b", 2, failed)}, Revision: 9}
+	wait := func(between ...*sluicev1.WatchJobsResponse) ([]*sluicev1.Job, error) {
+		a, c, _ := serveFlaky(t, &flaky{})
+		c.jobs = &telling{messages: append(append([]*sluicev1.WatchJobsResponse{first}, between...), last)}
+		return a.waitForJobs(t.Context(), c, []string{"a", "b"})
+	}
+	jobs, err := wait(
+		&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job("a", 1, succeeded)}, Revision: 2},
+		&sluicev1.WatchJobsResponse{Gone: []uint32{1}, Revision: 3},
+		&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job("a", 3, running)}, Revision: 4})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, jobs[0].GetUid())
+	require.Equal(t, succeeded, jobs[0].GetState())
+	require.Equal(t, failed, jobs[1].GetState())
+
+	_, err = wait(&sluicev1.WatchJobsResponse{Gone: []uint32{1}, Revision: 3})
+	require.EqualError(t, err, "job a does not exist, or has been deleted", "nobody knows how it ended")
+}
+
+// telling tells one message of a watch after the other.
+type telling struct {
+	sluicev1.JobServiceClient
+	grpc.ServerStreamingClient[sluicev1.WatchJobsResponse]
+	messages []*sluicev1.WatchJobsResponse
+}
+
+func (f *telling) WatchJobs(context.Context, *sluicev1.WatchJobsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[sluicev1.WatchJobsResponse], error) {
+	return f, nil
+}
+
+func (f *telling) Recv() (*sluicev1.WatchJobsResponse, error) {
+	next := f.messages[0]
+	f.messages = f.messages[1:]
+	return next, nil
+}
+
 func TestPersistGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a busy machine would take the millisecond by itself
 		c := &client{server: "there:1", reconnect: time.Millisecond, notes: new(bytes.Buffer)}

@@ -111,9 +111,10 @@ func hasEnded(j *sluicev1.Job) bool {
 	return false
 }
 
-// waitForJobs waits until all the jobs have ended, showing progress, and returns them in the order of names.
+// waitForJobs waits until all the jobs have ended, showing progress, and returns them in the order of names. One that has ended
+// may be deleted while others go on, as when its time to be listed is over.
 func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sluicev1.Job, error) {
-	var jobs []*sluicev1.Job
+	jobs := make([]*sluicev1.Job, len(names))
 	p := newProgress(a.err)
 	defer p.end()
 	defer p.keep()()
@@ -122,9 +123,13 @@ func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sl
 		if !view.synced {
 			return false, nil
 		}
-		jobs = view.named(names)
-		if i := slices.Index(jobs, nil); i >= 0 {
-			return false, status.Errorf(codes.NotFound, "job %s does not exist, or has been deleted", names[i])
+		for i, now := range view.named(names) {
+			switch had := jobs[i]; {
+			case now != nil && (had == nil || had.GetUid() == now.GetUid()):
+				jobs[i] = now
+			case had == nil || !hasEnded(had):
+				return false, status.Errorf(codes.NotFound, "job %s does not exist, or has been deleted", names[i])
+			}
 		}
 		p.show(progressLine(jobs), time.Now())
 		return !slices.ContainsFunc(jobs, func(j *sluicev1.Job) bool { return !hasEnded(j) }), nil
