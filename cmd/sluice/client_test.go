@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -351,6 +353,41 @@ func (f *telling) Recv() (*sluicev1.WatchJobsResponse, error) {
 	next := f.messages[0]
 	f.messages = f.messages[1:]
 	return next, nil
+}
+
+// As many jobs can be waited for as can be stopped, though a watch takes only so many names.
+func TestWaitForMoreJobsThanAWatchTakes(t *testing.T) {
+	a, c, _ := serveFlaky(t, &flaky{})
+	c.jobs = choosy{}
+	names := make([]string, 2001)
+	for i := range names {
+		names[i] = fmt.Sprint("job-", i)
+	}
+	jobs, err := a.waitForJobs(t.Context(), c, names)
+	require.NoError(t, err)
+	require.Len(t, jobs, len(names))
+	for i, j := range jobs {
+		require.Equal(t, names[i], j.GetName())
+	}
+	_, err = a.waitForJobs(t.Context(), c, append(names, "gone"))
+	require.EqualError(t, err, "job gone does not exist, or has been deleted")
+}
+
+// choosy has every job save one, and all have ended. It refuses what a scheduler refuses.
+type choosy struct{ sluicev1.JobServiceClient }
+
+func (choosy) WatchJobs(_ context.Context, req *sluicev1.WatchJobsRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[sluicev1.WatchJobsResponse], error) {
+	res := &sluicev1.WatchJobsResponse{Synced: true, Revision: 1}
+	if len(req.GetFilter().GetNames()) > 1000 {
+		return nil, status.Error(codes.InvalidArgument, "filter.names: too many")
+	}
+	for _, name := range req.GetFilter().GetNames() {
+		number, err := strconv.Atoi(strings.TrimPrefix(name, "job-"))
+		if err == nil {
+			res.Jobs = append(res.Jobs, &sluicev1.Job{Name: name, Uid: uint32(number), State: sluicev1.JobState_JOB_STATE_KILLED})
+		}
+	}
+	return &telling{messages: []*sluicev1.WatchJobsResponse{res}}, nil
 }
 
 func TestPersistGivesUp(t *testing.T) {

@@ -6,9 +6,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -111,30 +113,45 @@ func hasEnded(j *sluicev1.Job) bool {
 	return false
 }
 
+// watchedNames is how many names one watch takes.
+const watchedNames = 1000
+
 // waitForJobs waits until all the jobs have ended, showing progress, and returns them in the order of names. One that has ended
 // may be deleted while others go on, as when its time to be listed is over.
 func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sluicev1.Job, error) {
-	jobs := make([]*sluicev1.Job, len(names))
+	jobs := make([]*sluicev1.Job, len(names)) // nil: nothing has been told of it yet
 	p := newProgress(a.err)
 	defer p.end()
 	defer p.keep()()
 	c.notes = p
-	err := c.follow(ctx, &sluicev1.WatchJobsRequest{Filter: &sluicev1.JobFilter{Names: names}}, func(view *jobView, _ *sluicev1.WatchJobsResponse) (bool, error) {
-		if !view.synced {
-			return false, nil
-		}
-		for i, now := range view.named(names) {
-			switch had := jobs[i]; {
-			case now != nil && (had == nil || had.GetUid() == now.GetUid()):
-				jobs[i] = now
-			case had == nil || !hasEnded(had):
-				return false, status.Errorf(codes.NotFound, "job %s does not exist, or has been deleted", names[i])
-			}
-		}
-		p.show(progressLine(jobs), time.Now())
-		return !slices.ContainsFunc(jobs, func(j *sluicev1.Job) bool { return !hasEnded(j) }), nil
-	})
-	return jobs, err
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for first := 0; first < len(names); first += watchedNames {
+		names := names[first:min(first+watchedNames, len(names))]
+		known := jobs[first:][:len(names)]
+		group.Go(func() error {
+			return c.follow(ctx, &sluicev1.WatchJobsRequest{Filter: &sluicev1.JobFilter{Names: names}}, func(view *jobView, _ *sluicev1.WatchJobsResponse) (bool, error) {
+				if !view.synced {
+					return false, nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for i, now := range view.named(names) {
+					switch had := known[i]; {
+					case now != nil && (had == nil || had.GetUid() == now.GetUid()):
+						known[i] = now
+					case had == nil || !hasEnded(had):
+						return false, status.Errorf(codes.NotFound, "job %s does not exist, or has been deleted", names[i])
+					}
+				}
+				if !slices.Contains(jobs, nil) {
+					p.show(progressLine(jobs), time.Now())
+				}
+				return !slices.ContainsFunc(known, func(j *sluicev1.Job) bool { return !hasEnded(j) }), nil
+			})
+		})
+	}
+	return jobs, group.Wait()
 }
 
 // finishWait waits for jobs, prints them, and fails if one of them did not succeed.
