@@ -179,6 +179,7 @@ func newJobDeleteCommand(a *app) *cobra.Command {
 		Long: `Remove jobs that have ended. Jobs are named, or selected by flags that all have to
 hold: then it is those that have ended, with --stop all, and --dry-run lists them.`,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
+			selected := len(args) == 0
 			args, of, err := which.named(cmd, a, c, args, func(j *sluicev1.Job) bool { return stop || hasEnded(j) }, "have not ended: --stop ends them first")
 			if err != nil || len(args) == 0 {
 				return err
@@ -187,19 +188,22 @@ hold: then it is those that have ended, with --stop all, and --dry-run lists the
 			if err != nil {
 				return err
 			}
+			seen := map[string]bool{} // to be there: then it may go by itself before its turn comes, when its time to be listed is over
+			for _, name := range args {
+				seen[name] = selected
+			}
 			if stop && len(args) > 1 { // all at once: what is wrong with one is told below
 				_ = each(cmd.Context(), args, func(name string) error {
 					_, err := call(cmd.Context(), c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name})
+					seen[name] = seen[name] || err == nil
 					return err
 				})
 			}
 			return each(cmd.Context(), args, func(name string) error {
-				if stop {
-					if err := c.stopAndWait(cmd.Context(), a, name, expected); err != nil {
-						return err
-					}
+				res, err := c.remove(cmd.Context(), a, name, stop, expected)
+				if err != nil && codeOf(err) == exitNotFound && seen[name] {
+					res, err = &sluicev1.DeleteJobResponse{Name: name}, nil
 				}
-				res, err := call(cmd.Context(), c, c.jobs.DeleteJob, &sluicev1.DeleteJobRequest{Name: name, ExpectedVersion: expected})
 				if err != nil {
 					return err
 				}
@@ -211,6 +215,16 @@ hold: then it is those that have ended, with --stop all, and --dry-run lists the
 	cmd.Flags().BoolVar(&stop, "stop", false, "end them first if they have not ended, and wait for that")
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	return cmd
+}
+
+// remove deletes a job; one that has not ended it ends first where stop says so.
+func (c *client) remove(ctx context.Context, a *app, name string, stop bool, version *uint64) (*sluicev1.DeleteJobResponse, error) {
+	if stop {
+		if err := c.stopAndWait(ctx, a, name, version); err != nil {
+			return nil, err
+		}
+	}
+	return call(ctx, c, c.jobs.DeleteJob, &sluicev1.DeleteJobRequest{Name: name, ExpectedVersion: version})
 }
 
 // stopAndWait ends a job if it has not ended.

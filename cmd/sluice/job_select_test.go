@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -18,6 +20,7 @@ type shop struct {
 	jobs   []*sluicev1.Job
 	filter *sluicev1.JobFilter
 	did    []string
+	gone   string // the name of one that went after it was listed and stopped
 }
 
 func (s *shop) ListJobs(_ context.Context, r *sluicev1.ListJobsRequest) (*sluicev1.ListJobsResponse, error) {
@@ -38,7 +41,38 @@ func (s *shop) StopJob(_ context.Context, r *sluicev1.StopJobRequest) (*sluicev1
 
 func (s *shop) DeleteJob(_ context.Context, r *sluicev1.DeleteJobRequest) (*sluicev1.DeleteJobResponse, error) {
 	s.did = append(s.did, "delete "+r.GetName())
+	if r.GetName() == s.gone {
+		return nil, status.Error(codes.NotFound, "there is no such job")
+	}
 	return &sluicev1.DeleteJobResponse{Revision: 9, Name: r.GetName()}, nil
+}
+
+// WatchJobs has that all jobs have ended that are there.
+func (s *shop) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerStreamingServer[sluicev1.WatchJobsResponse]) error {
+	res := &sluicev1.WatchJobsResponse{Revision: 1, Synced: true}
+	for i, name := range r.GetFilter().GetNames() {
+		if name != s.gone {
+			res.Jobs = append(res.Jobs, &sluicev1.Job{Name: name, Uid: uint32(i), State: sluicev1.JobState_JOB_STATE_KILLED})
+		}
+	}
+	return stream.Send(res)
+}
+
+// A job that was there and has gone when its turn comes, as when its time to be listed was over, is deleted as it was to be.
+func TestJobsThatGoBeforeTheyAreDeleted(t *testing.T) {
+	noSettings(t)
+	s := &shop{gone: "j1"}
+	for i := range 3 {
+		s.jobs = append(s.jobs, &sluicev1.Job{Name: fmt.Sprint("j", i), State: sluicev1.JobState_JOB_STATE_FAILED, Spec: &sluicev1.JobSpec{}})
+	}
+	server := serveFake(t, func(r grpc.ServiceRegistrar) { sluicev1.RegisterJobServiceServer(r, s) })
+	for _, line := range []string{"job delete --prefix j", "job delete --prefix j --stop", "job delete --stop j0 j1 j2"} {
+		a := try(t, "", append(strings.Fields(line), "--server", server)...)
+		require.Zero(t, a.code, "%s: %s", line, a.err)
+		require.Equal(t, "job j0 deleted\njob j1 deleted\njob j2 deleted\n", a.out, line)
+	}
+	a := try(t, "", "job", "delete", "j0", "j1", "--server", server)
+	require.Equal(t, answer{exitNotFound, "job j0 deleted\n", "sluice: there is no such job\n"}, a, "nothing told that it was there")
 }
 
 // What is selected is stopped or deleted, as far as that can be, from all pages; and nothing where it is only asked what that is.
