@@ -91,6 +91,37 @@ func TestAwaitedJobsStay(t *testing.T) {
 	}
 }
 
+// A job stays what it is when another that it waited for has been deleted: it can be submitted again, and planned, as before.
+func TestAJobWhoseDependencyHasGone(t *testing.T) {
+	a := newAPITest(t)
+	a.submit(t, sleepJob("first"))
+	service := sleepJob("service")
+	service.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	service.DependsOn = []*sluicev1.Dependency{{Job: "first", Condition: sluicev1.Dependency_ENDED}}
+	a.submit(t, service)
+	_, err := a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "first"})
+	require.NoError(t, err)
+	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "first"})
+	require.NoError(t, err)
+
+	res, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: service})
+	require.NoError(t, err)
+	require.False(t, res.Created)
+	service.Instances = proto.Uint32(2)
+	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: service})
+	require.Equal(t, codes.AlreadyExists, status.Code(err), err)
+	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{service}})
+	require.NoError(t, err)
+	_, err = a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: service, ExpectedVersion: 1})
+	require.NoError(t, err)
+
+	service.Name = "another"
+	for _, specs := range [][]*sluicev1.JobSpec{{service}, {a.job(t, "service").Spec, service}} {
+		_, err = a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: specs})
+		require.ErrorContains(t, err, `depends_on[0].job: is "first": there is no such job`)
+	}
+}
+
 // Which instances run which version shows how far an update has come.
 func TestTasksTellTheVersionThatTheyRun(t *testing.T) {
 	a := newAPITest(t)

@@ -115,7 +115,7 @@ func checkRanges(job *cluster.JobSpec, path string, v *violations) {
 	}
 }
 
-// dependencies checks that what the jobs of a request wait for exists for the caller and does not, in the end, wait for them.
+// dependencies checks that what the new jobs of a request wait for exists for the caller, and that nothing, in the end, waits for itself.
 type dependencies struct {
 	specs    []*sluicev1.JobSpec
 	path     func(int) string
@@ -150,13 +150,14 @@ func (g *dependencies) check() {
 func (g *dependencies) visit(i int) {
 	g.state[i] = visiting
 	g.trail = append(g.trail, i)
+	exists := isThere(g.snapshot, cluster.JobID(g.specs[i].GetName()), g.sees) // then what it waits for may have gone, and stays what it is
 	for k, d := range g.specs[i].GetDependsOn() {
 		at := child(item(child(g.path(i), "depends_on"), k), "job")
 		next, here := g.first[d.GetJob()]
 		switch {
 		case !here && d.GetJob() == "":
 			g.v.Invalid(at, "is required: the name of a job")
-		case !here && !isThere(g.snapshot, cluster.JobID(d.Job), g.sees):
+		case !here && !exists && !isThere(g.snapshot, cluster.JobID(d.Job), g.sees):
 			g.v.Invalid(at, "is %s: there is no such job, neither in this request nor submitted before", quote(d.Job))
 		case here && g.state[next] == visiting:
 			g.v.Invalid(at, "closes a cycle of dependencies: %s", g.cycle(next))
