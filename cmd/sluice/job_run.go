@@ -263,12 +263,19 @@ func (a *app) attach(ctx context.Context, c *client, name string, labels bool) e
 }
 
 // commandCode returns how the command of a job that has failed ended, as a shell tells it: its exit code, or 128 and the signal that ended it;
-// the highest one of all instances that failed, and 0 where none has any.
+// the highest one of all instances that failed, and 0 where none has any. It is asked for until the scheduler answers, since whoever is
+// attached relies on it.
 func (c *client) commandCode(ctx context.Context, job string) (code int) {
 	req := &sluicev1.ListTasksRequest{Job: job, States: []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_FAILED}}
 	_, _ = pages(0, func(size uint32, token string) (int, string, error) { // without an answer it is that of a job that did not succeed
 		req.PageSize, req.PageToken = &size, token
-		res, err := call(ctx, c, c.tasks.ListTasks, req)
+		var res *sluicev1.ListTasksResponse
+		err := c.persist(ctx, func(func()) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			res, err = c.tasks.ListTasks(ctx, req)
+			return err
+		})
 		for _, t := range res.GetTasks() {
 			own := int(t.GetResult().GetExitCode())
 			if signal := t.GetResult().GetSignal(); signal > 0 {

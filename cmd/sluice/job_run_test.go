@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
@@ -90,4 +94,24 @@ func TestTheCodeOfACommand(t *testing.T) {
 		}
 		require.Equal(t, tt.code, (&client{tasks: w}).commandCode(t.Context(), "job"), tt.results)
 	}
+
+	// So too where the scheduler goes away as soon as it has told that the job has failed.
+	var notes bytes.Buffer
+	w := &fleeting{writers: writers{tasks: []*sluicev1.Task{{State: sluicev1.TaskState_TASK_STATE_FAILED, Result: &sluicev1.RunResult{ExitCode: proto.Int32(7)}}}}}
+	require.Equal(t, 7, (&client{tasks: w, server: "there:1", reconnect: time.Minute, notes: &notes}).commandCode(t.Context(), "job"))
+	require.Equal(t, "sluice: the scheduler at there:1 is away, trying again for up to 1m0s\n", notes.String())
+}
+
+// fleeting is away when it is asked for the first time, and no longer.
+type fleeting struct {
+	writers
+	away bool
+}
+
+func (f *fleeting) ListTasks(ctx context.Context, r *sluicev1.ListTasksRequest, o ...grpc.CallOption) (*sluicev1.ListTasksResponse, error) {
+	if !f.away {
+		f.away = true
+		return nil, errBroken
+	}
+	return f.writers.ListTasks(ctx, r, o...)
 }
