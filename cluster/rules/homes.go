@@ -123,6 +123,15 @@ func lastOff(tx *Tx, id cluster.HostID) error {
 	return nil
 }
 
+// leaveHome lets a stateful task whose launches were all given back begin on another host: it has no data on the one that was to be its home.
+func leaveHome(tx *Tx, k cluster.TaskKey) error {
+	t := tx.State().Task(k)
+	if t.Home == "" || t.Run != t.Refusals || tx.State().Job(k.Job()).Spec.Type != cluster.Stateful {
+		return nil
+	}
+	return tx.Emit(&cluster.HomeForgotten{Task: k})
+}
+
 // holdHome has the only host where a waiting task may run keep room for it, as soon as that host takes work: nobody else
 // gets what it needs there, also while it backs off. A host that could not have it if it were empty keeps nothing from others.
 func holdHome(tx *Tx, k cluster.TaskKey) error {

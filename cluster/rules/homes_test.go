@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -177,6 +178,37 @@ func TestAStatefulTaskComesBack(t *testing.T) {
 	require.Equal(t, size(1000), state.Host("s/other").Room())
 	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 3, Host: host})
 	require.Equal(t, []cluster.TaskKey{k}, state.HomeTo(host))
+}
+
+// A stateful instance whose launches were all given back has no data anywhere, and is not bound to the host that cannot have it. One that
+// began is, whatever is given back later.
+func TestAStatefulTaskThatNeverBeganIsBoundToNoHost(t *testing.T) {
+	state := running(t)
+	report(t, state, machines("h", "other"))
+	uid := submit(t, state, "stateful", func(s *cluster.JobSpec) { s.Type, s.Task.Resources = cluster.Stateful, size(600) })
+	k := cluster.MakeTaskKey(uid, 0)
+	refuse := func(run uint32) {
+		settle(t, state, at(time.Duration(run)), &cluster.Placed{Task: k, Run: run, Host: "s/other"})
+		tx := rules.Begin(state, at(time.Duration(run)))
+		_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: run, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused})
+		require.NoError(t, err)
+		require.NoError(t, rules.Settle(tx))
+	}
+	refuse(1)
+	require.Empty(t, state.Task(k).Home)
+	require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	require.Equal(t, size(1000), state.Host("s/other").Room())
+	refuse(2)
+	require.Empty(t, state.Task(k).Home)
+	settle(t, state, state.Task(k).NotBefore, &cluster.TaskReleased{Task: k})
+	settle(t, state, at(9), &cluster.Placed{Task: k, Run: 3, Host: "s/other"}, &cluster.TaskStatus{Task: k, Run: 3, State: cluster.TaskRunning})
+	settle(t, state, at(9), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	tx := rules.Begin(state, at(9))
+	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 3, State: cluster.TaskKilled})
+	require.NoError(t, err)
+	require.NoError(t, rules.Settle(tx))
+	refuse(4)
+	require.Equal(t, cluster.HostID("s/other"), state.Task(k).Home)
 }
 
 // What is run before a task leaves is part of what its host has to be able to do.

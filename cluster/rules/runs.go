@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -30,7 +31,7 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 	if e.Reason == cluster.ReasonLaunchRefused && t.State.CanBecome(cluster.TaskPending) {
 		// Given back: the run never began, so it is no failure.
 		again := &cluster.TaskRequeued{Task: e.Task, Reason: e.Reason, NotBefore: backOff(tx, t, j, e.Reason), Message: e.Message}
-		if err := tx.Emit(again); err != nil || !breaks(tx, j, t) {
+		if err := errors.Join(tx.Emit(again), leaveHome(tx, e.Task)); err != nil || !breaks(tx, j, t) {
 			return Applied, err
 		}
 		return Applied, giveBack(tx, j)
