@@ -130,6 +130,21 @@ func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
 	})
 }
 
+// TestTextThatIsNotUTF8: attributes and messages may hold any bytes, and what is recorded of them is read again.
+func TestTextThatIsNotUTF8(t *testing.T) {
+	w := newWorld(t, mesostest.Config{}, 0)
+	spec := agentSpec(0)
+	spec.Attributes["site"] = "Orl\xe9ans"
+	w.AddAgent(spec)
+	d, _ := w.drive(t, nil)
+	require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+	becomes(t, d, runID(0), cluster.TaskRunning)
+	require.NoError(t, d.Close())
+	d, recorder := w.drive(t, nil)
+	require.Equal(t, runID(0), d.Inventory()[0].Run)
+	require.Contains(t, recorder.Hosts()[0].Attributes, cluster.KeyValue{Key: "site", Value: "Orl\xe9ans"})
+}
+
 // TestTwoAgentsOfOneName: a crash may leave the record of an agent beside that of the one that had come in its place.
 func TestTwoAgentsOfOneName(t *testing.T) {
 	w := newWorld(t, mesostest.Config{}, 1)

@@ -161,18 +161,27 @@ func flush(batch *badger.WriteBatch) error {
 	return nil
 }
 
+// decoding reads records. Attributes of agents and messages of tasks may hold any bytes, and are written as they are.
+var decoding = func() cbor.DecMode {
+	mode, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return mode
+}()
+
 // load reads all records.
 func (f *folder) load() (agents []agentRecord, runs []*runRecord, err error) {
 	err = f.each(agentPrefix, func(value []byte) error {
 		var a agentRecord
 		agents = append(agents, a)
-		return cbor.Unmarshal(value, &agents[len(agents)-1])
+		return decoding.Unmarshal(value, &agents[len(agents)-1])
 	})
 	if err == nil {
 		err = f.each(runPrefix, func(value []byte) error {
 			r := new(runRecord)
 			runs = append(runs, r)
-			return cbor.Unmarshal(value, r)
+			return decoding.Unmarshal(value, r)
 		})
 	}
 	return agents, runs, err
