@@ -133,6 +133,16 @@ func TestOnlyUpdatesWithAUUIDAreAcknowledged(t *testing.T) {
 	require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
 }
 
+// TestALongMessage is cut before it is kept: the state folder does not take records of any length, and what waits behind one that it does
+// not take is never acknowledged.
+func TestALongMessage(t *testing.T) {
+	k := newTalk(t)
+	k.run(0)
+	k.tell(0, "TASK_FAILED", uuid+`,"message":"exited with status 3; stderr='`+strings.Repeat("x", 2<<20)+`'"`)
+	k.awaits(t, "ACKNOWLEDGE")
+	require.Less(t, len(k.d.Inventory()[0].Message), 5<<10)
+}
+
 // TestWrongCallsAreToldByUpdates: the call was answered 202 all the same.
 func TestWrongCallsAreToldByUpdates(t *testing.T) {
 	for name, c := range map[string]struct {

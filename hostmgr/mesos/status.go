@@ -192,7 +192,7 @@ func reasonOf(s *api.TaskStatus) api.TaskStatus_Reason {
 	return *s.Reason
 }
 
-// explain puts Mesos' state, reason, source and text into one line.
+// explain puts Mesos' state, reason, source and the beginning of the text into one line.
 func explain(s *api.TaskStatus) string {
 	words := []string{s.GetState().String()}
 	if s.Reason != nil {
@@ -201,8 +201,8 @@ func explain(s *api.TaskStatus) string {
 	if s.Source != nil {
 		words = append(words, "from "+strings.ToLower(strings.TrimPrefix(s.Source.String(), "SOURCE_")))
 	}
-	if s.GetMessage() != "" {
-		return fmt.Sprintf("%s: %s", strings.Join(words, " "), s.GetMessage())
+	if m := s.GetMessage(); m != "" {
+		return fmt.Sprintf("%s: %s", strings.Join(words, " "), m[:min(len(m), maxErrorText)])
 	}
 	return strings.Join(words, " ")
 }
