@@ -349,6 +349,7 @@ func (d *driver) succeeded(a *agent) {
 	if len(ids) > 0 { // so there is a session
 		d.session.send(laneOf(a.ID), decline(ids, d.config.DeclineFor), nil)
 	}
+	a.Machine.Volumes = nil // nobody has them any more
 	d.loseAgent(a)
 	for _, id := range slices.SortedFunc(maps.Keys(a.runs), cluster.RunID.Compare) {
 		r, e := a.runs[id], succession

@@ -188,9 +188,15 @@ func (d *driver) loseAgent(a *agent) {
 		a.lost = true
 		d.touch(a)
 	}
-	if len(a.runs) == 0 {
+	if d.forgettable(a) {
 		d.forget(a)
 	}
+}
+
+// forgettable reports whether nothing that is known of an agent that is lost will be asked for: no run of it has an end to come, and if it
+// comes back with volumes, each is offered before it could be made again for another role.
+func (d *driver) forgettable(a *agent) bool {
+	return len(a.runs) == 0 && (len(a.Machine.Volumes) == 0 || len(d.config.volumeRoles()) < 2)
 }
 
 // foundAgent takes in that the master has contact with an agent.

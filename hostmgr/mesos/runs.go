@@ -171,14 +171,14 @@ func (d *driver) finish(r *run, e ending) {
 	d.report(r, r.record.Status)
 }
 
-// detach takes a run from its agent, which is forgotten with its last run if it is lost.
+// detach takes a run from its agent, which may be forgotten with its last run if it is lost.
 func (d *driver) detach(r *run) {
 	a := r.agent
 	delete(a.runs, r.record.Run)
 	a.unqueue(r)
 	d.touch(a)
 	d.leave(a)
-	if a.lost && len(a.runs) == 0 {
+	if a.lost && d.forgettable(a) {
 		d.forget(a)
 	}
 }

@@ -231,6 +231,34 @@ func TestAVolumeOfAnotherRole(t *testing.T) {
 	})
 }
 
+// TestAVolumeOfAnAgentThatWasAway is not made again for the role for which its agent is offered first when it is back.
+func TestAVolumeOfAnAgentThatWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
+		d, _ := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"a"} })
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(time.Minute)
+		require.NoError(t, d.Close())
+
+		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"a", "z"} })
+		time.Sleep(time.Minute)
+		w.CutAgent("h0")
+		time.Sleep(3 * time.Minute)
+		require.Empty(t, recorder.Hosts())
+		w.ReturnAgent("h0")
+		for len(recorder.Hosts()) == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.NoError(t, d.Launch(t.Context(), storing(1, "v", "second")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskSucceeded, d.Inventory()[1].State, d.Inventory()[1].Message)
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+		require.NoError(t, d.Close())
+		_, recorder = w.drive(t, func(c *Config) { withRole(c); c.Roles, c.Dir = []string{"other"}, t.TempDir() })
+		require.EqualValues(t, 10000-256, hosted(t, recorder).Capacity.Fixed[cluster.Disk]>>20, "there is one")
+	})
+}
+
 // TestAVolumeThatSomebodyElseDestroyed, or uses: it is given up, and known again if it is offered.
 func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
 	const with = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"o-v"},"framework_id":{"value":"f-1"},"agent_id":{"value":"a-1"},
