@@ -357,9 +357,6 @@ func (d *driver) succeeded(a *agent) {
 			e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
 		}
 		d.finish(r, e)
-		if r.ended() { // else it is being recorded
-			d.writeLater(write{run: r.record.copy()}) // nobody else remembers it
-		}
 	}
 }
 

@@ -130,6 +130,32 @@ func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
 	})
 }
 
+// TestTheNameOfAHostOutlivesARestart: a run ended with its agent, which was forgotten, and the driver was restarted before the scheduler
+// knew. The machine is back as the host that it was: stateful tasks wait for it.
+func TestTheNameOfAHostOutlivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		w.dir = dir
+		d := newDriver(t, w.config()) // of a scheduler that hears of nothing but the run's start
+		require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		for range 3 {
+			time.Sleep(time.Second)
+			d.Durable(d.Inventory()[0])
+		}
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		w.UnregisterAgent("h0")
+		becomes(t, d, runID(0), cluster.TaskLost)
+		require.NoError(t, d.Close())
+		again, recorder := w.drive(t, nil)
+		w.RebootHost("h0")
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, "h0", hosted(t, recorder).Name)
+		require.Equal(t, cluster.TaskLost, again.Inventory()[0].State)
+	})
+}
+
 // TestTextThatIsNotUTF8: attributes and messages may hold any bytes, and what is recorded of them is read again.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	w := newWorld(t, mesostest.Config{}, 0)

@@ -147,8 +147,9 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 	}
 }
 
-// finish ends a run. What it used is expected to be offered soon. One that is being recorded only stops waiting for resources:
-// it must be known to have been launching before it can be known to have ended, so it ends when that is on disk.
+// finish ends a run, and records how: its agent may be forgotten with it. What it used is expected to be offered soon. One that is being
+// recorded only stops waiting for resources: it must be known to have been launching before it can be known to have ended, so it ends
+// when that is on disk.
 func (d *driver) finish(r *run, e ending) {
 	if r.status.At == 0 {
 		r.agent.unqueue(r)
@@ -168,6 +169,7 @@ func (d *driver) finish(r *run, e ending) {
 		e.At = cluster.Time(time.Now().UnixNano())
 	}
 	r.record.Status = e.status(r.status)
+	d.writeLater(write{run: r.record.copy()})
 	d.report(r, r.record.Status)
 }
 
@@ -464,15 +466,12 @@ func (d *driver) Durable(s hostmgr.Status) {
 // settle takes in that the run's status is durable with the scheduler. The end of a run is durable here, too, before Mesos
 // is told that it may forget it.
 func (d *driver) settle(r *run) {
-	first := !r.durable
 	r.durable = true
 	slips := r.awaiting
 	r.awaiting = nil
 	switch {
-	case r.ended() && first:
-		d.writeLater(write{run: r.record.copy(), then: slips})
-	case len(r.record.Ended) > 0:
-		d.writeLater(write{then: slips})
+	case r.ended() || len(r.record.Ended) > 0:
+		d.writeLater(write{then: slips}) // behind that of the end
 	default:
 		d.acknowledge(d.session, slips...)
 	}
