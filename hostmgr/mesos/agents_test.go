@@ -130,6 +130,28 @@ func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
 	})
 }
 
+// TestAnAgentThatIsBackWithATaskThatIsKilled is there, though nothing of it is offered and its task takes long to end.
+func TestAnAgentThatIsBackWithATaskThatIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
+		d, recorder := w.drive(t, nil)
+		l := launchOf(0, "h0", "stubborn")
+		l.Task.Resources.Fixed[cluster.CPU], l.Task.Resources.Fixed[cluster.Memory] = 4000, 4096<<20
+		l.Task.KillGrace = time.Hour
+		require.NoError(t, d.Launch(t.Context(), l))
+		time.Sleep(time.Second)
+		require.NoError(t, d.Kill(t.Context(), l.Run, time.Hour))
+		time.Sleep(time.Second)
+		w.CutAgent("h0")
+		time.Sleep(3 * time.Minute)
+		require.Empty(t, recorder.Hosts())
+		w.ReturnAgent("h0")
+		time.Sleep(3 * time.Minute)
+		require.Len(t, recorder.Hosts(), 1)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+	})
+}
+
 // TestTheNameOfAHostOutlivesARestart: a run ended with its agent, which was forgotten, and the driver was restarted before the scheduler
 // knew. The machine is back as the host that it was: stateful tasks wait for it.
 func TestTheNameOfAHostOutlivesARestart(t *testing.T) {

@@ -234,6 +234,8 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	}
 	if a := d.agents[agentID]; a != nil && d.tellsOfNoAgent(s, u, now) {
 		d.loseAgent(a)
+	} else if a != nil && u.GetState() == api.TASK_KILLING {
+		d.foundAgent(a)
 	}
 	if member >= r.members() {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
