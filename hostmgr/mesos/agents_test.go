@@ -81,6 +81,28 @@ func TestALaunchThatItsAgentNeverGot(t *testing.T) {
 	})
 }
 
+// TestANewMasterHearsOfALaunchThatItsAgentNeverGot from the agent, and of its framework, while that is away: it keeps the framework for as
+// long as that wishes.
+func TestANewMasterHearsOfALaunchThatItsAgentNeverGot(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		w.dir = dir
+		d := newDriver(t, w.config()) // of a scheduler that hears of nothing
+		require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
+		w.CutAgent("h0")
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		time.Sleep(10 * time.Second)
+		w.ReturnAgent("h0")
+		require.Equal(t, cluster.ReasonLaunchRefused, becomes(t, d, runID(0), cluster.TaskFailed).Reason)
+		require.NoError(t, d.Close())
+		w.Elect("master:5050")
+		time.Sleep(time.Minute)
+		_, recorder := w.drive(t, nil)
+		require.Len(t, recorder.Hosts(), 1)
+	})
+}
+
 // TestARunOfAnAgentThatIsForgotten: a crash may leave the record of a run, whose end waited to be durable with the
 // scheduler, and not that of its agent, whose host has another agent by now.
 func TestARunOfAnAgentThatIsForgotten(t *testing.T) {

@@ -350,7 +350,7 @@ func (a *agent) deny(f *framework, t *task) {
 	if f.can[mesos.FrameworkInfo_Capability_PARTITION_AWARE] {
 		state = mesos.TASK_DROPPED
 	}
-	r := &run{a: a, framework: f.id, id: t.info.TaskID.Value, info: t.info, ended: true}
+	r := &run{a: a, framework: f.id, id: t.info.TaskID.Value, frameworkInfo: f.info, info: t.info, ended: true}
 	a.runs[runKey{f.id, r.id}] = r
 	r.update(state, func(s *mesos.TaskStatus) {
 		s.Source = mesos.SOURCE_AGENT.Enum()
