@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ const megabyte = 1_000_000
 // its arrival in milliseconds, the number of mappers, the port of each, the number of reducers, and port:megabytes of each.
 type coflows struct {
 	rs          *blanks
-	racks       []string // by port
+	racks       []string      // by port
+	lines       map[int64]int // of the coflows so far, by their numbers
 	count, seen int64
 }
 
@@ -39,7 +41,7 @@ func openCoflow(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	if len(head.fields) != 2 {
 		return nil, head.errorf("%d fields: want the number of ports and of coflows", len(head.fields))
 	}
-	c := &coflows{rs: rs, racks: slices.DeleteFunc(rackNames(o.hosts), func(rack string) bool { return rack == "" })}
+	c := &coflows{rs: rs, lines: make(map[int64]int), racks: slices.DeleteFunc(rackNames(o.hosts), func(rack string) bool { return rack == "" })}
 	ports := head.integer(0, 1, maxHosts)
 	c.count = head.integer(1, 0, maxRows)
 	if int(ports) > len(c.racks) {
@@ -75,9 +77,13 @@ func (c *coflows) job(r *row) *Job {
 	if r.err != nil {
 		return nil
 	}
-	r.integer(0, c.seen, c.seen)
+	number := r.integer(0, 0, math.MaxInt64)
+	if first, taken := c.lines[number]; taken {
+		r.fail(0, "is %d: coflow %d is in line %d already", number, number, first)
+	}
+	c.lines[number] = r.line
 	at := time.Duration(r.integer(1, 0, maxSeconds*1000)) * time.Millisecond
-	j := newJob(numbered("coflow", c.seen), at, uint32(n), hadoopTask)
+	j := newJob(numbered("coflow", number), at, uint32(n), hadoopTask)
 	j.Durations = make([]time.Duration, n)
 	for i := range n {
 		bytes := c.shuffle(r, 4+m+i)

@@ -210,6 +210,13 @@ func TestOtherParts(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, got, "1m30s swim-17 ")
 	require.Contains(t, got, "1m35s swim-18 ")
+
+	i = slices.IndexFunc(samples, func(s sample) bool { return s.file == "coflows.txt" })
+	got, err = samples[i].read(t, strings.NewReader("3 3\n7 0 1 2 1 0:1\n0 5 1 2 1 0:1\n4 5 1 2 1 0:1\n")) // sorted by arrival
+	require.NoError(t, err)
+	for _, job := range []string{" coflow-7 ", " coflow-0 ", " coflow-4 "} {
+		require.Contains(t, got, job)
+	}
 }
 
 // TestStrictness changes one thing in a sample and expects one error that says where and what.
@@ -293,7 +300,8 @@ func TestStrictness(t *testing.T) {
 		{"coflows.txt", "2:100", "2:-1", `:3:29: megabytes is "-1"`},
 		{"coflows.txt", "2:100", "2", `:3:27: field 9 is "2": want port:megabytes`},
 		{"coflows.txt", "3 250 3", "3 249 3", `is submitted at 249ms, before the one above at 250ms`},
-		{"coflows.txt", "3 250 3", "4 250 3", `:4:1: field 1 is "4": want a whole number from 3 to 3`},
+		{"coflows.txt", "3 250 3", "-1 250 3", `:4:1: field 1 is "-1": want a whole number from 0 to`},
+		{"coflows.txt", "3 250 3", "2 250 3", `:4:1: field 1 is 2: coflow 2 is in line 3 already`},
 		{"coflows.txt", "1 0 1 2 1 0:1.0", "1 0", `:2:1: 2 fields: want the number of mappers in field 3`},
 		{"coflows.txt", "1 0 1 2 1 0:1.0", "1 0 1 2", `:2:1: 4 fields: want the number of reducers in field 5`},
 		{"coflows.txt", "1 0 1 2 1 0:1.0", "1 0 4 2 1 0:1.0", `:2:5: field 3 is "4": want a whole number from 1 to 3`},
