@@ -22,12 +22,9 @@ func openBatchJobs(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := int64(0)
+	var n rowNumbers
 	jobs, err := readJobs(t, func(r *row) *Job {
-		if r.integer(0, 0, maxRows) != n {
-			r.fail(0, "is %s: want %d, rows are numbered", quote(r.fields[0]), n)
-		}
-		n++
+		n.check(r)
 		cpu := int64(math.Round(r.number(3, 0, 1<<20) * 1000))
 		memory := int64(math.Round(r.number(4, 0, 1) * batchMemory))
 		r.integer(8, 0, 0)

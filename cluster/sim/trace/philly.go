@@ -24,12 +24,9 @@ func readPhillyMachines(name string, r io.Reader) ([]Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := int64(0)
+	var n rowNumbers
 	hosts, err := readHosts(t, func(r *row) Host {
-		if r.integer(0, 0, maxRows) != n {
-			r.fail(0, "is %s: want %d, rows are numbered", quote(r.fields[0]), n)
-		}
-		n++
+		n.check(r)
 		gpus := r.integer(2, 0, maxGPUs)
 		return Host{
 			Name:    r.hostName(1),

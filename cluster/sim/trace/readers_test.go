@@ -180,6 +180,11 @@ func TestOtherParts(t *testing.T) {
 			"600000000,,30,1,1\n600000000,,32,0,1\n600100000,,31,4,0\n600200000,,31,0,0\n601000000,,32,1,1\n604000000,,32,4,1\n",
 			"600000000,,32,0,1\n600200000,,31,0,0\n601000000,,32,1,1\n604000000,,32,4,1\n",
 		},
+		"a later part of the batch jobs": {
+			"batch-jobs.csv",
+			",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n70,20,3,1,0.25,9,23,2,0\n71,30,3,1,0.25,9,24,2,0\n",
+			",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n0,20,3,1,0.25,9,23,2,0\n1,30,3,1,0.25,9,24,2,0\n",
+		},
 		"swim without input paths": {
 			"swim.tsv",
 			"job0\t1\t1\t536870912\t0\t19\njob1\t2\t1\t300000000\t1\t1\n",
@@ -210,6 +215,11 @@ func TestOtherParts(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, got, "1m30s swim-17 ")
 	require.Contains(t, got, "1m35s swim-18 ")
+
+	i = slices.IndexFunc(samples, func(s sample) bool { return s.file == "philly-machines.csv" })
+	got, err = samples[i].read(t, strings.NewReader(",machineId,number of GPUs\n40,m40,8\n41,m41,2\n"))
+	require.NoError(t, err)
+	require.Contains(t, got, "m41")
 
 	i = slices.IndexFunc(samples, func(s sample) bool { return s.file == "coflows.txt" })
 	got, err = samples[i].read(t, strings.NewReader("3 3\n7 0 1 2 1 0:1\n0 5 1 2 1 0:1\n4 5 1 2 1 0:1\n")) // sorted by arrival

@@ -219,6 +219,20 @@ func toDuration(seconds float64) time.Duration {
 	return d
 }
 
+// rowNumbers are those in the first column of a table. They rise by one, from where the first row begins: the file may be a later part.
+type rowNumbers struct {
+	begun bool
+	next  int64
+}
+
+func (n *rowNumbers) check(r *row) {
+	number := r.integer(0, 0, math.MaxInt64-maxRows)
+	if n.begun && number != n.next {
+		r.fail(0, "is %s: want %d, rows are numbered", quote(r.fields[0]), n.next)
+	}
+	n.begun, n.next = true, number+1
+}
+
 // rows yields the lines of a file. The row is reused by the next call; io.EOF ends it.
 type rows interface{ next() (*row, error) }
 
