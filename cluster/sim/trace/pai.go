@@ -92,8 +92,8 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 
 // gpuParts asks for a number of devices: a part of one, or as many whole ones as have room for more than one.
 func gpuParts(devices float64) cluster.GPURequest {
-	if devices < 1 {
-		return cluster.GPURequest{Milli: int32(math.Ceil(devices * cluster.WholeGPU))}
+	if milli := math.Ceil(devices * cluster.WholeGPU); milli < cluster.WholeGPU {
+		return cluster.GPURequest{Milli: int32(milli)}
 	}
 	return cluster.GPURequest{Count: int32(math.Ceil(devices))}
 }

@@ -142,6 +142,15 @@ func TestAProductIsRounded(t *testing.T) {
 	require.Equal(t, []time.Duration{100 * time.Millisecond}, j.Durations)
 }
 
+// TestPartsOfADevice: a part is 1 to 999 thousandths; what is nearly a device takes a whole one.
+func TestPartsOfADevice(t *testing.T) {
+	for devices, want := range map[float64]cluster.GPURequest{
+		0: {}, 0.0001: {Milli: 1}, 0.55: {Milli: 550}, 0.999: {Milli: 999}, 0.9995: {Count: 1}, 1: {Count: 1}, 1.5: {Count: 2}, 8: {Count: 8},
+	} {
+		require.Equal(t, want, gpuParts(devices), "%v devices", devices)
+	}
+}
+
 // TestWideJobs: a job of more processors than a job has tasks has several for each.
 func TestWideJobs(t *testing.T) {
 	for processors, want := range map[int][2]int64{ // instances, and cores of each
