@@ -20,28 +20,80 @@ func (p *Planner) begin(c *class) (best []share) {
 	return best
 }
 
+// maxDomains is in how many domains room is sought for the first tasks of a class, at most.
+const maxDomains = 4
+
+// inCheapest calls do with the hosts of a domain in which the first tasks of a class may be, until it has found places for count of them: first
+// where they seem to cost least, by what one costs on a host, and how many that takes. Where the class does not wait for first ones it is
+// called once, with nil for all hosts. Complexity: hosts.
+func (p *Planner) inCheapest(c *class, count int64, cost func(*host) (flowgraph.Cost, int64), do func(hosts []*host) bool) {
+	if !c.row.rule.unbegun() {
+		do(nil)
+		return
+	}
+	type domain struct {
+		hosts []*host
+		price flowgraph.Cost
+	}
+	var domains []domain
+	for hosts := range p.starts(c) {
+		var offers []share
+		for _, h := range hosts {
+			if price, n := cost(h); n > 0 {
+				offers = append(offers, share{n: n, price: price})
+			}
+		}
+		slices.SortStableFunc(offers, func(a, b share) int { return cmp.Compare(a.price, b.price) })
+		all, need := domain{hosts: hosts}, count
+		for _, o := range offers {
+			n := min(o.n, need)
+			all.price, need = all.price+o.price*flowgraph.Cost(n), need-n
+		}
+		if need == 0 {
+			domains = append(domains, all)
+		}
+	}
+	slices.SortStableFunc(domains, func(a, b domain) int { return cmp.Compare(a.price, b.price) })
+	for _, x := range domains[:min(len(domains), maxDomains)] {
+		if startIn(c.row.firsts(), x.hosts, do) {
+			return
+		}
+	}
+}
+
+// firsts returns the counts of what the rules wait for the first of.
+func (r *row) firsts() (all []*tally) {
+	for _, x := range r.leaves() {
+		if x.unbegun() {
+			all = append(all, x.tally)
+		}
+	}
+	return all
+}
+
 // starts yields the hosts of each domain in which the first tasks of the class may be, while its rule lets them go there;
 // all hosts at once if it does not wait for first ones.
 func (p *Planner) starts(c *class) iter.Seq[[]*host] {
 	return func(yield func([]*host) bool) {
-		var first []*tally
-		for _, x := range c.row.leaves() {
-			if x.unbegun() {
-				first = append(first, x.tally)
-			}
-		}
+		first := c.row.firsts()
 		for _, hosts := range p.hosts.divide(first) {
-			for _, t := range first {
-				t.seed, _ = hosts[0].rec.Domain(t.domain)
-			}
-			if !yield(hosts) {
+			if !startIn(first, hosts, yield) {
 				break
 			}
 		}
-		for _, t := range first {
-			t.seed = ""
-		}
 	}
+}
+
+// startIn calls do with the hosts of one domain, while rules let the first ones go there.
+func startIn(first []*tally, hosts []*host, do func([]*host) bool) bool {
+	for _, t := range first {
+		t.seed, _ = hosts[0].rec.Domain(t.domain)
+	}
+	done := do(hosts)
+	for _, t := range first {
+		t.seed = ""
+	}
+	return done
 }
 
 // beginIn returns where all that waits of the class fits on the hosts, and what that costs; nil if it does not.

@@ -83,7 +83,7 @@ func (p *Planner) displace(in Input, out *Output) {
 		if c.claims() == 0 {
 			continue
 		}
-		if p.rows.refresh(c.row); (!c.row.anyOpen() || c.key.group.gang || c.limited.Rule != pool.RuleNone) && !c.row.nowhere() {
+		if p.rows.refresh(c.row); (!c.row.anyOpen() || c.together() || c.limited.Rule != pool.RuleNone) && !c.row.nowhere() {
 			claims = append(claims, c)
 		}
 	}
@@ -189,18 +189,33 @@ func (c *class) seeks() int64 {
 	return c.claims()
 }
 
-// serve makes room for count units of a class, as many as can be served; for a gang for all or none.
+// serve makes room for count units of a class, as many as can be served; where they start together for all or none.
 func (d *displacer) serve(c *class, moves bool, count int64) {
 	what := errand{c.row, c.group, moves, d.patient(c)}
 	if at, known := d.vain[what]; known && at == d.p.hosts.clock {
 		return
 	}
-	all := d.look(c, moves)
-	if all.Len() == 0 {
+	some := false
+	d.p.inCheapest(c, count, func(h *host) (flowgraph.Cost, int64) {
+		o, ok := d.price(c, h, moves)
+		if !ok {
+			return 0, 0
+		}
+		some = true
+		return o.price, d.seek(c, moves).outlook.of(d, h).most.count(h, c.row.task, count)
+	}, func(hosts []*host) bool {
+		all := d.look(c, moves, hosts)
+		some = some || all.Len() > 0
+		return all.Len() > 0 && d.serveOn(c, all, moves, count)
+	})
+	if !some {
 		d.vain[what] = d.p.hosts.clock
-		return
 	}
-	began := len(d.done)
+}
+
+// serveOn does that on hosts that were looked at, and reports whether it has made room for anybody.
+func (d *displacer) serveOn(c *class, all *options, moves bool, count int64) bool {
+	began, together := len(d.done), c.together()
 	lacks := func() bool { return int64(len(d.done)-began) < count }
 	d.step++
 	for lacks() {
@@ -208,7 +223,7 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 		if next == nil {
 			break
 		}
-		if !c.group.key.gang {
+		if !together {
 			d.step++
 		}
 		next.step = d.step
@@ -218,22 +233,26 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 			}
 		}
 	}
-	if c.group.key.gang && lacks() {
+	if together && lacks() {
 		for len(d.done) > began {
 			d.revert()
 		}
 	}
+	return len(d.done) > began
 }
 
-// look prices every host on which room could be made for the class. What no gang has claims for is full everywhere, unless it waits
-// for a limit: then only hosts come into question that somebody leaves or might leave, or on which room is held.
-func (d *displacer) look(c *class, moves bool) *options {
+// look prices every host on which room could be made for the class, of those where it may begin if it is given these. What no gang has
+// claims for is full everywhere, unless it waits for a limit: then only hosts come into question that somebody leaves or might leave, or on
+// which room is held.
+func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	all := &options{}
 	if d.seek(c, moves).vain {
 		return all
 	}
 	hosts := d.yielding()
 	switch {
+	case begin != nil:
+		hosts = begin
 	case c.group.key.gang:
 		hosts = d.p.hosts.byIndex
 	case c.row.anyOpen(): // it is not for room on hosts that it waits
@@ -244,7 +263,7 @@ func (d *displacer) look(c *class, moves bool) *options {
 		hosts = d.left() // elsewhere what is full stays full
 	}
 	for _, h := range hosts {
-		if h == nil || h.decided && !d.later { // who leaves it has been weighed against who comes
+		if h == nil {
 			continue
 		}
 		if o, ok := d.price(c, h, moves); ok {
@@ -285,6 +304,9 @@ func (h *host) yields() bool { return h.loose+len(h.holds)+len(h.nominated) > 0 
 func couldTake(v verdict) bool { return v == open || v%kinds == full }
 
 func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
+	if h.decided && !d.later { // who leaves it has been weighed against who comes
+		return option{}, false
+	}
 	found := d.choose(c, h, moves)
 	if found == nil {
 		return option{}, false

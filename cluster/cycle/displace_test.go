@@ -126,6 +126,79 @@ func TestAPoolWithMoreThanItsPartDividesIt(t *testing.T) {
 	require.Zero(t, s.step().Stats.Preemptions)
 }
 
+// near has tasks labeled app=web begin where others like them are, in one rack.
+func near(s *cluster.JobSpec) {
+	labeled("app", "web")(s)
+	must(tasks("web", cluster.Greater, 0, "rack"))(s)
+}
+
+// TestOthersLeaveForThoseWhoBeginTogether: for tasks that all begin in one rack others are asked to leave, in the rack where they lose
+// least, and in none if no rack has room for all; a gang or not.
+func TestOthersLeaveForThoseWhoBeginTogether(t *testing.T) {
+	for name, gang := range map[string]func(*cluster.JobSpec){"a gang": core(5), "a job": func(*cluster.JobSpec) {}} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 0)
+			for i := range 6 {
+				s.rack(i, fmt.Sprint("r", i/2), 4)
+			}
+			old := s.job("root/p", 16, 1000, func(j *cluster.JobSpec) {
+				must(host("rack", "r1"))(j)
+				j.Constraint.Comparison = cluster.Less
+				j.Constraint.Count = 1
+			})
+			s.settle()
+			s.now = s.now.Add(time.Minute)
+			young := s.job("root/p", 8, 1000, must(host("rack", "r1")))
+			s.settle()
+			s.job("root/p", 9, 1000, near, urgent(9), func(j *cluster.JobSpec) { // no rack has room for all of them
+				if gang(j); j.Gang != nil {
+					j.Gang.Minimum = 9
+				}
+			})
+			require.Empty(t, s.step().Displacements)
+			together := s.job("root/p", 5, 1000, near, urgent(5), gang)
+			out := s.step()
+			require.Equal(t, 5, out.Stats.Preemptions)
+			require.Equal(t, []int{16, 3}, []int{s.running(old), s.running(young)}, "those lose least who came last")
+			require.Equal(t, 5, s.leave())
+			require.Equal(t, map[string]int{"r1": 5}, s.where(s.step()))
+			require.Equal(t, 5, s.running(together))
+		})
+	}
+}
+
+// TestHostsAreKeptForThoseWhoBeginTogether: tasks that all begin in one rack, of which each needs more than any host has left, do not
+// wait for ever behind small ones that take what comes free piece by piece.
+func TestHostsAreKeptForThoseWhoBeginTogether(t *testing.T) {
+	for name, gang := range map[string]func(*cluster.JobSpec){"a gang": core(2), "a job": func(*cluster.JobSpec) {}} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 8000)
+			s.pool("root/q", 8000)
+			for i := range 4 {
+				s.rack(i, fmt.Sprint("r", i/2), 4)
+			}
+			small := func(n uint32, change ...func(*cluster.JobSpec)) {
+				s.job("root/p", n, 1000, append(change, func(j *cluster.JobSpec) { j.Preemptible = false })...)
+			}
+			small(8, atMost(2, "host"))
+			s.settle()
+			together := s.job("root/q", 2, 3000, near, gang)
+			waited := time.Duration(0)
+			for ; s.running(together) < 2; waited += 4 * time.Second {
+				require.Less(t, waited, 5*time.Minute)
+				s.step()
+				ended := slices.DeleteFunc(s.in(cluster.TaskRunning), func(k cluster.TaskKey) bool { return k.Job() == together })
+				s.report(ended[0], cluster.TaskSucceeded)
+				small(1)
+				s.now = s.now.Add(3 * time.Second)
+			}
+			require.Greater(t, waited, cycle.DefaultOptions().ReserveAfter)
+		})
+	}
+}
+
 // Capacity 300, three pools that reserve 60 each. The first takes back what the others borrowed, exactly as much as makes
 // them equal, in one decision; and it is done one cycle after the last of the others is gone.
 func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {

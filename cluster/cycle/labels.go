@@ -91,11 +91,11 @@ type tally struct {
 	selector selector
 	domain   string
 	in       map[string]presence
-	total    int64   // of all domains, at most
-	marks    []int64 // numbers that rules compare with
-	users    int     // rules
-	begins   bool    // a rule of tasks that count themselves asks for others to be there; see leaf.begins
-	seed     string  // where that may begin now, "" for nowhere
+	total    presence // of all domains
+	marks    []int64  // numbers that rules compare with
+	users    int      // rules
+	begins   bool     // a rule of tasks that count themselves asks for others to be there; see leaf.begins
+	seed     string   // where that may begin now, "" for nowhere
 	balances []*balance
 }
 
@@ -255,8 +255,22 @@ func (t *tally) add(h *host, n presence) (before, after presence, ok bool) {
 	} else {
 		t.in[value] = after
 	}
-	t.total += n.most
+	t.total = t.total.plus(n, 1)
 	return before, after, true
+}
+
+// beginning is what decides where the first of tasks may be that only may be where others like them are: no such task is there to stay,
+// and those who have room held, or leave, are in so many domains, of which more than two are counted as two.
+type beginning struct {
+	open    bool
+	domains int
+}
+
+func (t *tally) beginning() (b beginning) {
+	if b.open = t.total.least == 0; b.open {
+		b.domains = min(2, len(t.in))
+	}
+	return b
 }
 
 // at returns what is in the domain of the host, false where it is in none.
@@ -269,14 +283,14 @@ func (t *tally) at(rec *cluster.Host) (presence, bool) {
 func (l *labels) count(s *labelSet, h *host, n presence) {
 	s.size += n.most
 	for _, t := range s.tallies {
-		total := t.total
+		total, began := t.total, t.beginning()
 		before, after, ok := t.add(h, n)
 		if !ok {
 			continue
 		}
 		l.see(t, h, before, total)
 		switch lifted, crossed := l.follow(t, h, before, after); {
-		case lifted, t.begins && total == 0 != (t.total == 0): // it begins or ends, and with it what holds everywhere
+		case lifted, t.begins && began != t.beginning(): // and with it what holds everywhere
 			l.disturb(t, nil)
 		case crossed, t.crosses(before, after):
 			l.disturb(t, h)
@@ -323,7 +337,7 @@ func (l *labels) lifts(b *balance, was levels) bool {
 // begin has what is counted now remembered, up to changes.
 func (l *labels) begin() { l.seen, l.low = map[place]presence{}, map[*balance]levels{} }
 
-func (l *labels) see(t *tally, h *host, n presence, total int64) {
+func (l *labels) see(t *tally, h *host, n, total presence) {
 	if l.seen == nil {
 		return
 	}
@@ -332,7 +346,7 @@ func (l *labels) see(t *tally, h *host, n presence, total int64) {
 		l.seen[place{t, value}] = n
 	}
 	if _, again := l.seen[place{t, ""}]; !again && t.begins {
-		l.seen[place{t, ""}] = presence{total, total}
+		l.seen[place{t, ""}] = total
 	}
 }
 
@@ -347,7 +361,7 @@ func (l *labels) changes() bool {
 	for p, was := range l.seen { // any will do
 		now := p.tally.in[p.domain]
 		if p.domain == "" {
-			now = presence{p.tally.total, p.tally.total}
+			now = p.tally.total
 		}
 		if p.tally.crosses(was, now) {
 			return true

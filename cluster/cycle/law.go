@@ -136,7 +136,7 @@ func (d *displacer) account(sum pool.Unit, sign int64, units ...*unit) {
 }
 
 // reserve keeps a host for the head of each class that has waited long with a claim and found no room, so that smaller
-// tasks do not take it away piece by piece; of a gang for all that is left of it. The host that lacks least is kept, until others
+// tasks do not take it away piece by piece; where they start together for all that is left. The host that lacks least is kept, until others
 // may be asked to leave for it. Of those that ask for the same one has its host kept at a time: what is kept for all who wait is closed to
 // those who would fit there now.
 func (d *displacer) reserve(out *Output) {
@@ -160,8 +160,8 @@ func (d *displacer) reserve(out *Output) {
 			continue
 		}
 		count := int64(1)
-		if c.key.group.gang {
-			count = c.open()
+		if c.together() {
+			count = c.seeks()
 		}
 		if !p.ledger.Stays(c.group.unit(count)) || !p.mayHave(c.group, count) {
 			continue // its pool has to give something back first
@@ -173,9 +173,6 @@ func (d *displacer) reserve(out *Output) {
 		}
 		chosen := d.roomiest(c, count)
 		if int64(len(chosen)) < count {
-			for _, n := range chosen {
-				d.withdraw(n.host, n.nominee)
-			}
 			continue
 		}
 		step := Displacement{}
@@ -237,14 +234,35 @@ func (p *Planner) reservedUntil(now, queued cluster.Time) cluster.Time {
 }
 
 // roomiest holds room for the first so many that wait in a class, each on the host where one would fit if others ended by themselves, and
-// lacks least of what it asks for by then; for fewer where there are no more such hosts. Hosts that are kept for somebody already are left
-// out, but by gangs. Complexity: hosts, and the logarithm of that for each; where rules count tasks, hosts for each.
+// lacks least of what it asks for by then; for none where there are fewer such hosts. Hosts that are kept for somebody already are left
+// out, but by those that start together. Complexity: hosts, and the logarithm of that for each; where rules count tasks, hosts for each.
 func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
-	task := c.row.task
-	if !task.Ports.IsZero() {
+	if !c.row.task.Ports.IsZero() {
 		return nil
 	}
-	hosts, places := d.emptying(c, count)
+	d.p.inCheapest(c, count, func(h *host) (flowgraph.Cost, int64) {
+		lack, places, _ := d.lack(c, h, count)
+		return flowgraph.Cost(lack), places
+	}, func(hosts []*host) bool {
+		if hosts == nil {
+			hosts = d.p.hosts.byIndex
+		}
+		if chosen = d.roomiestOf(c, hosts, count); int64(len(chosen)) == count {
+			return true
+		}
+		for _, n := range chosen {
+			d.withdraw(n.host, n.nominee)
+		}
+		chosen = nil
+		return false
+	})
+	return chosen
+}
+
+// roomiestOf is roomiest for some of the hosts, or for fewer where there are no more of them.
+func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*displacement) {
+	task := c.row.task
+	hosts, places := d.emptying(c, of, count)
 	if c.row.rule == nil && places < count { // rules may let in more as others come
 		return nil
 	}
@@ -261,7 +279,7 @@ func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
 			break
 		}
 		if c.row.rule != nil { // it may count who is elsewhere
-			hosts, _ = d.emptying(c, count)
+			hosts, _ = d.emptying(c, of, count)
 			heap.Init(hosts)
 		} else if lack, _, ok := d.lack(c, h, count); ok {
 			heap.Push(hosts, option{h, flowgraph.Cost(lack)})
@@ -270,10 +288,10 @@ func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
 	return chosen
 }
 
-// emptying lists the hosts that a class could have if others ended, by what they lack, and counts the places there.
-func (d *displacer) emptying(c *class, limit int64) (hosts *options, places int64) {
+// emptying lists those of the hosts that a class could have if others ended, by what they lack, and counts the places there.
+func (d *displacer) emptying(c *class, of []*host, limit int64) (hosts *options, places int64) {
 	hosts = &options{}
-	for _, h := range d.p.hosts.byIndex {
+	for _, h := range of {
 		if lack, n, ok := d.lack(c, h, limit); ok {
 			*hosts, places = append(*hosts, option{h, flowgraph.Cost(lack)}), places+n
 		}
@@ -284,10 +302,10 @@ func (d *displacer) emptying(c *class, limit int64) (hosts *options, places int6
 // lack returns what the host lacks of what a task of the class asks for, in millionths of what it has in the dimension where that is most, and
 // for how many of them, at most limit, it would have room if it were emptied; false where for none, or where it is kept for others.
 func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok bool) {
-	if h == nil || len(h.holds)+len(h.nominated) > 0 && !c.key.group.gang || !couldTake(c.row.judge(h)) {
+	if h == nil || len(h.holds)+len(h.nominated) > 0 && !c.together() || !couldTake(c.row.judge(h)) {
 		return 0, 0, false
 	}
-	if places = 1; c.key.group.gang {
+	if places = 1; c.together() {
 		empty := h.emptied()
 		if places = empty.count(h, c.row.task, limit); places == 0 {
 			return 0, 0, false

@@ -194,11 +194,12 @@ func (l *labels) drop(r *rule) {
 }
 
 // begins reports whether the leaf asks for tasks like its own to be there already: somebody has to be the first. The first
-// ones all go to one domain, and only if there is room for all that wait; see Planner.seed.
+// ones all go to one domain, and only if there is room for all that wait; see Planner.begin. Where some have room held, or are leaving, it is
+// theirs.
 func (x *leaf) begins() bool { return x.self && x.compare == cluster.Greater && x.number == 0 }
 
 // unbegun reports whether the leaf waits for a first one.
-func (x *leaf) unbegun() bool { return x.begins() && x.tally.total == 0 }
+func (x *leaf) unbegun() bool { return x.begins() && x.tally.total.least == 0 }
 
 // holds reports whether the leaf holds on the host for one more task of the row after so many others that start there.
 func (x *leaf) holds(rec *cluster.Host, own int64) bool {
@@ -221,6 +222,9 @@ func (x *leaf) holds(rec *cluster.Host, own int64) bool {
 		return n.most == x.number && n.least == x.number
 	}
 	if x.unbegun() {
+		if all := x.tally.total.most; all > 0 {
+			return x.tally.in[domain].most == all
+		}
 		return x.tally.seed == domain
 	}
 	return n.least > x.number

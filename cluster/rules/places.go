@@ -26,6 +26,7 @@ type tally struct {
 	most     map[string]int
 	least    map[string]int
 	total    int // of most
+	stay     int // of least
 	floors   map[*cluster.JobSpec]*floor
 }
 
@@ -96,12 +97,14 @@ func (p *places) compare(state *cluster.State, leaf *cluster.Constraint, h *clus
 	case cluster.Equal:
 		return most == number && least == number
 	}
-	if number == 0 && least == 0 && self {
+	if number == 0 && all.stay == 0 && self { // others that have room held, or leave, are to be there, too
 		own := 0
 		if t.Hold != nil {
-			own = 1
+			if _, ok := all.domainOf(state, t.Hold.Host); ok {
+				own = 1
+			}
 		}
-		return all.total == own
+		return all.total-own == most
 	}
 	return least > number
 }
@@ -264,6 +267,7 @@ func (a *tally) count(state *cluster.State, t *cluster.Task, n int) {
 func (a *tally) grow(domain string, n int) {
 	was := a.least[domain]
 	a.least[domain] = was + n
+	a.stay += n
 	for _, f := range a.floors { // each for itself: the order does not matter
 		if f.in[domain] {
 			f.at(was, -1)

@@ -62,6 +62,27 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 			[][]cluster.Event{{place(0, 0)}},
 			0,
 		},
+		{
+			"the first of their kind, where room is held for others of it",
+			cluster.JobSpec{Labels: []cluster.KeyValue{{Key: "app", Value: "x"}}, Constraint: near(cluster.Greater, 0)},
+			append(append(ends(0), ends(1)...), hold(0, 0), hold(1, 0), hold(2, 0)),
+			[][]cluster.Event{{place(0, 0)}, {place(1, 0)}, {place(2, 0)}},
+			0,
+		},
+		{
+			"the first of their kind, elsewhere",
+			cluster.JobSpec{Labels: []cluster.KeyValue{{Key: "app", Value: "x"}}, Constraint: near(cluster.Greater, 0)},
+			append(append(ends(0), ends(1)...), hold(0, 0), hold(1, 0)),
+			[][]cluster.Event{{place(2, 1)}},
+			1,
+		},
+		{
+			"the first of their kind, beside one that leaves elsewhere",
+			cluster.JobSpec{Labels: []cluster.KeyValue{{Key: "app", Value: "x"}}, Constraint: near(cluster.Greater, 0)},
+			append(ends(1), leaves),
+			[][]cluster.Event{{place(0, 1)}},
+			1,
+		},
 		{"the first of another kind", cluster.JobSpec{Constraint: near(cluster.Greater, 0)}, append(ends(0), ends(1)...), [][]cluster.Event{{place(0, 0)}}, 1},
 		{
 			"away from their own, where it is held itself",
