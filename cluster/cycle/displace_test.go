@@ -199,6 +199,32 @@ func TestHostsAreKeptForThoseWhoBeginTogether(t *testing.T) {
 	}
 }
 
+// TestNoHostIsKeptThatServicesFill: the host that is kept for a task that waits long is one where enough ends by itself, though another one,
+// with a service, lacks no more now.
+func TestNoHostIsKeptThatServicesFill(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 6000)
+	s.pool("root/q", 4000)
+	stays := func(j *cluster.JobSpec) { j.Preemptible = false }
+	filled := s.rack(0, "r0", 5)
+	s.job("root/p", 1, 3000, stays, func(j *cluster.JobSpec) { j.Type = cluster.Stateless })
+	s.settle()
+	kept := s.rack(1, "r0", 5)
+	small := s.job("root/p", 3, 1000, stays, must(host("hostname", "h00001")))
+	s.settle()
+	waits := s.job("root/q", 1, 3000)
+	s.step()
+	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+	s.step()
+	held := s.in(cluster.TaskReserved)
+	require.Len(t, held, 1)
+	require.Equal(t, waits, held[0].Job())
+	require.Equal(t, kept, s.state.Task(held[0]).Hold.Host, "%s has room for none as long as the service is there", filled)
+	s.report(cluster.MakeTaskKey(small, 0), cluster.TaskSucceeded)
+	s.step()
+	require.Equal(t, 1, s.running(waits))
+}
+
 // Capacity 300, three pools that reserve 60 each. The first takes back what the others borrowed, exactly as much as makes
 // them equal, in one decision; and it is done one cycle after the last of the others is gone.
 func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {

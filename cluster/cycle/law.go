@@ -272,7 +272,11 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 			break
 		}
 		h := heap.Pop(hosts).(option).host
-		gpus, _ := task.GPU.Pick(h.rec.GPUs, h.emptied().gpus) // there are some: see emptying
+		empty := h.emptied()
+		if !empty.takes(h, task) {
+			continue
+		}
+		gpus, _ := task.GPU.Pick(h.rec.GPUs, empty.gpus) // there are some
 		n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus}, set: w.set, rule: c.row.rule}}
 		d.nominate(h, n.nominee)
 		if chosen = append(chosen, n); int64(len(chosen)) == count {
@@ -315,9 +319,15 @@ func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok
 	return dominant(c.row.task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity), places, true
 }
 
-// emptied returns what the host would have left if all were gone but those for whom room is held.
+// emptied returns what the host would have left if all were gone but those for whom room is held, and services that nobody may ask to leave:
+// these do not end by themselves.
 func (h *host) emptied() space {
 	s := space{amounts: h.rec.Capacity, gpus: slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))}
+	for _, u := range h.units {
+		if u.job.Type.Service() && !u.group.displaceable() && !u.leaves() {
+			s.take(u.spec, u.devices.GPUs, -1)
+		}
+	}
 	for _, u := range h.holds {
 		s.take(u.spec, u.hold.GPUs, -1)
 	}
