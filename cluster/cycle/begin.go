@@ -64,7 +64,7 @@ func (p *Planner) inCheapest(c *class, count int64, cost func(*host) (flowgraph.
 // firsts returns the counts of what the rules wait for the first of.
 func (r *row) firsts() (all []*tally) {
 	for _, x := range r.leaves() {
-		if x.unbegun() {
+		if x.hard && x.unbegun() {
 			all = append(all, x.tally)
 		}
 	}

@@ -57,9 +57,7 @@ func (c *class) together() bool { return c.group.key.gang || c.row.rule.unbegun(
 // apart reports whether a rule lets only so many of the tasks that are placed together be in one domain.
 func (c *class) apart() bool {
 	return c.together() && slices.ContainsFunc(c.row.leaves(), func(x *leaf) bool {
-		return x.self && (x.compare == cluster.Less || x.balance != nil) && slices.ContainsFunc(c.row.rule.hard, func(r *cluster.Constraint) bool {
-			return x.of(r, c.row.rule)
-		})
+		return x.hard && x.self && (x.compare == cluster.Less || x.balance != nil)
 	})
 }
 

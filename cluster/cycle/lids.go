@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"math"
-	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -21,7 +20,7 @@ func (l *labels) cover(r *rule, h *host) (lids []lid) {
 		return nil
 	}
 	for _, x := range r.order {
-		if x.breaks() && x.holds(h.rec, 0) && slices.ContainsFunc(r.hard, func(c *cluster.Constraint) bool { return x.of(c, r) }) {
+		if x.hard && x.breaks() && x.holds(h.rec, 0) {
 			domain, _ := h.rec.Domain(x.tally.domain)
 			lids = append(lids, lid{place{x.tally, domain}, x})
 		}

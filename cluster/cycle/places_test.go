@@ -10,7 +10,10 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/sluice"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
 
 // rack reports a host in a rack with room for so many tasks of one CPU.
@@ -148,6 +151,41 @@ func TestRulesAboutPlaces(t *testing.T) {
 
 func host(key, value string) cluster.Constraint {
 	return cluster.Constraint{Label: cluster.KeyValue{Key: key, Value: value}, Comparison: cluster.Greater}
+}
+
+// TestWhoWouldRatherBeTogetherDoesNotWait: tasks that would rather be where others like them are, and are too many for one rack, start
+// none the less; of a planner without a flow, too, and where hosts are kept for them, these are in more than one rack.
+func TestWhoWouldRatherBeTogetherDoesNotWait(t *testing.T) {
+	for name, newSolver := range map[string]func() solver.Solver{
+		"flow": func() solver.Solver { return netsimplex.New() }, "greedy": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.planner = cycle.New(loadspread.Model{}, newSolver)
+			s.pool("root/p", 6000)
+			s.pool("root/q", 6000)
+			for i := range 4 {
+				s.rack(i, fmt.Sprint("r", i), 3)
+			}
+			rather := func(j *cluster.JobSpec) {
+				near(j)
+				j.Preferences = []cluster.SoftConstraint{{Constraint: *j.Constraint, Soft: cluster.Soft{Penalty: time.Minute}}}
+				j.Constraint = nil
+			}
+			first := s.job("root/q", 6, 1000, rather)
+			require.Len(t, s.step().Placements, 6)
+			for i := range uint32(6) {
+				s.report(cluster.MakeTaskKey(first, i), cluster.TaskSucceeded)
+			}
+			s.job("root/p", 4, 1000, atMost(1, "host"), func(j *cluster.JobSpec) { j.Preemptible = false })
+			s.settle()
+			s.job("root/q", 2, 3000, rather, core(2))
+			s.step()
+			s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+			s.step()
+			require.Len(t, s.in(cluster.TaskReserved), 2)
+		})
+	}
 }
 
 func TestExclusiveHostsAreForThoseWhoNameThem(t *testing.T) {

@@ -93,6 +93,7 @@ type leaf struct {
 	number  int64
 	name    string
 	balance *balance // where what is compared is how much more there is than in another domain; else nil
+	hard    bool     // a part of what has to hold
 }
 
 // compile returns the rule of what is wished for, nil if nothing is.
@@ -138,6 +139,9 @@ func (l *labels) compile(w wishes) *rule {
 			x.balance = l.balance(x.tally, r, x.number)
 		}
 		add(c, s.Soft, len(spec.Preferences)+i, x.name)
+	}
+	for _, x := range r.order {
+		x.hard = slices.ContainsFunc(r.hard, func(c *cluster.Constraint) bool { return x.of(c, r) })
 	}
 	return r
 }
@@ -243,11 +247,11 @@ func (r *rule) hinges(s *labelSet) bool {
 	return false
 }
 
-// unbegun reports whether the rule waits for first ones.
+// unbegun reports whether the rule waits for first ones: where they would only rather be together, nobody waits.
 func (r *rule) unbegun() bool {
 	if r != nil {
 		for _, x := range r.order {
-			if x.unbegun() {
+			if x.hard && x.unbegun() {
 				return true
 			}
 		}
