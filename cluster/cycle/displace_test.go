@@ -225,6 +225,37 @@ func TestNoHostIsKeptThatServicesFill(t *testing.T) {
 	require.Equal(t, 1, s.running(waits))
 }
 
+// TestHostsAreKeptForThoseWhoAskForPorts: a host is kept for a task with ports, too, one where these are free.
+func TestHostsAreKeptForThoseWhoAskForPorts(t *testing.T) {
+	for name, ask := range map[string]func(*cluster.JobSpec){"any": ports(1), "by number": ports(0, 100)} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 5000)
+			s.pool("root/q", 3000)
+			for i := range 2 {
+				s.machine(i, cluster.Machine{Capacity: vector(4000, 1<<30), Capabilities: cluster.CanPorts, Ports: []cluster.PortRange{{First: 100, Last: 100}}})
+			}
+			stays := func(j *cluster.JobSpec) { j.Preemptible = false }
+			s.job("root/p", 1, 2000, stays, must(host("hostname", "h00000")), ask)
+			small := s.job("root/p", 3, 1000, stays, must(host("hostname", "h00001")))
+			s.settle()
+			waits := s.job("root/q", 1, 3000, ask)
+			s.step()
+			s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+			s.step()
+			held := s.in(cluster.TaskReserved)
+			require.Len(t, held, 1)
+			require.Equal(t, cluster.MakeHostID("s", "h00001"), s.state.Task(held[0]).Hold.Host)
+			require.Equal(t, []uint16{100}, s.state.Task(held[0]).Hold.Ports)
+			s.report(cluster.MakeTaskKey(small, 0), cluster.TaskSucceeded)
+			s.report(cluster.MakeTaskKey(small, 1), cluster.TaskSucceeded)
+			s.step()
+			require.Equal(t, 1, s.running(waits))
+			require.Equal(t, []uint16{100}, s.state.Task(held[0]).Ports)
+		})
+	}
+}
+
 // Capacity 300, three pools that reserve 60 each. The first takes back what the others borrowed, exactly as much as makes
 // them equal, in one decision; and it is done one cycle after the last of the others is gone.
 func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {

@@ -237,9 +237,6 @@ func (p *Planner) reservedUntil(now, queued cluster.Time) cluster.Time {
 // lacks least of what it asks for by then; for none where there are fewer such hosts. Hosts that are kept for somebody already are left
 // out, but by those that start together. Complexity: hosts, and the logarithm of that for each; where rules count tasks, hosts for each.
 func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
-	if !c.row.task.Ports.IsZero() {
-		return nil
-	}
 	d.p.inCheapest(c, count, func(h *host) (flowgraph.Cost, int64) {
 		lack, places, _ := d.lack(c, h, count)
 		return flowgraph.Cost(lack), places
@@ -273,11 +270,12 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 		}
 		h := heap.Pop(hosts).(option).host
 		empty := h.emptied()
-		if !empty.takes(h, task) {
+		ports, ok := task.Ports.Pick(h.rec)
+		if !ok || !empty.takes(h, task) {
 			continue
 		}
 		gpus, _ := task.GPU.Pick(h.rec.GPUs, empty.gpus) // there are some
-		n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus}, set: w.set, rule: c.row.rule}}
+		n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, rule: c.row.rule}}
 		d.nominate(h, n.nominee)
 		if chosen = append(chosen, n); int64(len(chosen)) == count {
 			break
@@ -311,9 +309,10 @@ func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok
 	}
 	if places = 1; c.together() {
 		empty := h.emptied()
-		if places = empty.count(h, c.row.task, limit); places == 0 {
-			return 0, 0, false
-		}
+		places = empty.count(h, c.row.task, limit)
+	}
+	if places = c.row.task.Ports.Fit(h.rec, places); places == 0 { // these are not waited for
+		return 0, 0, false
 	}
 	promise := d.promised(h)
 	return dominant(c.row.task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity), places, true
