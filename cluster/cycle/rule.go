@@ -259,6 +259,11 @@ func (r *rule) unbegun() bool {
 	return false
 }
 
+// anywhere reports whether it does, and they may be in any domain: none has room held, or is leaving.
+func (r *rule) anywhere() bool {
+	return r.unbegun() && !slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hard && x.unbegun() && x.tally.total.most > 0 })
+}
+
 // admitted reports whether the host, if it is exclusive, is named.
 func (r *rule) admitted(rec *cluster.Host) bool {
 	if r == nil {

@@ -47,7 +47,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 			h = open
 		}
 	}
-	if n := hostsToCome(c, rank, w, every[1:]); h == nil || n > 1 || c.apart() || c.row.rule.unbegun() {
+	if n := hostsToCome(c, rank, w, every[1:]); h == nil || n > 1 || c.apart() || c.row.rule.anywhere() {
 		if !crowded {
 			all = append(all, p.raise(c, every)...)
 		}
