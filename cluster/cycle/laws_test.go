@@ -57,7 +57,7 @@ func TestLawsOfPreemption(t *testing.T) {
 	case os.Getenv("SLUICE_LONG") != "":
 		preempting, gangs = 20_000, 2_000
 	case testing.Short():
-		preempting, gangs = 100, 10
+		preempting, gangs = 150, 15
 	}
 	first, last := seeds(1<<40, 1<<40, 1<<40)
 	var seen tally
