@@ -119,3 +119,43 @@ func BenchmarkGangs(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPreemption measures the plans of a full cluster in which hundreds of tasks are asked to leave at once: for gangs, or for jobs whose
+// tasks start one by one.
+func BenchmarkPreemption(b *testing.B) {
+	for _, gangs := range []bool{false, true} {
+		b.Run(fmt.Sprintf("gangs=%v", gangs), func(b *testing.B) {
+			const hosts, slots = 2000, 4
+			w := newWorld(b)
+			for i := range hosts {
+				w.host(i, vector(slots, slots))
+			}
+			job := func(n int, priority int32, gang bool) {
+				spec := cluster.JobSpec{
+					Instances: uint32(n), Priority: priority, Preemptible: priority == 0, Task: cluster.TaskSpec{Resources: vector(1, 1)},
+				}
+				if gang {
+					spec.Gang = &cluster.Gang{Minimum: uint32(n)}
+				}
+				w.submit(spec)
+			}
+			job(hosts*slots, 0, false)
+			w.cycle()
+			w.now = w.now.Add(time.Hour)
+			for range 40 {
+				job(8, 9, gangs)
+			}
+			victims := 0
+			for b.Loop() {
+				b.StopTimer()
+				job(1, 0, false) // so that there is a plan
+				b.StartTimer()
+				snapshot, changes := w.state.Snapshot()
+				w.now = w.now.Add(time.Second)
+				out := w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+				victims += out.Stats.Preemptions
+			}
+			b.ReportMetric(float64(victims)/float64(b.N), "victims/op")
+		})
+	}
+}

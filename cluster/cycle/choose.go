@@ -306,14 +306,10 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 	q := d.seek(c, moves)
 	to := d.p.ledger.Beneficiary(q.to.Unit, binding) // once for all: nothing is booked meanwhile
 	for i, u := range h.units {
-		if q.outlook.giving[u.group.index] == staysOn || u.group.key.gang && !h.isFirst(i) {
+		if q.outlook.giving[u.group.index] == staysOn || u.group.key.gang && !h.isFirst(i) || !d.mayLeave(c, u) {
 			continue
 		}
-		b, ok := d.bundle(c, u)
-		if !ok {
-			continue
-		}
-		b = b.on(h)
+		b := d.bundle(u).on(h)
 		if !to.MayStop(d.donor(u)) {
 			if !moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
@@ -345,22 +341,30 @@ func (d *displacer) donor(u *unit) *pool.Donor {
 	return d.p.donor(u.group)
 }
 
-// bundle returns what leaves with the unit, and whether it may leave for the class whatever the pools say.
-func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
+// mayLeave reports whether the unit, with those that leave together with it, may leave for the class whatever the pools say.
+func (d *displacer) mayLeave(c *class, u *unit) bool {
 	if u.leaves() || u.group == c.group && (c.group.key.gang || u.row == c.row.key.rowKey) || u.host.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
-		return b, false
+		return false
 	}
 	if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
-		return b, false // it is just getting what it lacks
+		return false // it is just getting what it lacks
 	}
 	if d.budget() < 1 || u.group.key.gang && len(d.p.together(u)) > d.budget() {
-		return b, false
+		return false
 	}
 	if g := d.gangOf(u); g != nil {
 		d.rests = d.rests || g.rests
-		return g.bundle, g.may
+		return g.may
 	}
-	return d.bundleOf(u), d.later || !u.host.decided
+	return d.later || !u.host.decided
+}
+
+// bundle returns what leaves with the unit.
+func (d *displacer) bundle(u *unit) bundle {
+	if g := d.gangOf(u); g != nil {
+		return g.bundle
+	}
+	return d.bundleOf(u)
 }
 
 // mayGo reports whether the unit may be asked to leave now. Where that is only a matter of time, there is a plan then.

@@ -138,6 +138,7 @@ type displacer struct {
 
 	gangs  map[cluster.JobUID]*gangBundle // for look-up
 	quest  quest                          // the last one
+	losses []flowgraph.Cost               // scratch
 	giving []giving                       // scratch
 	chance []int32                        // scratch
 }
@@ -152,10 +153,11 @@ type errand struct {
 // budget returns how many more may be asked to leave in this cycle.
 func (d *displacer) budget() int { return d.p.options.MaxDisplaced - d.p.churn.all }
 
-// option is a host with what it would cost to make room there, as it was when it was looked at.
+// option is a host with what it would cost to make room there, as it was when it was looked at, or with no more than that.
 type option struct {
 	host  *host
 	price flowgraph.Cost
+	exact bool
 }
 
 func byPrice(a, b option) int {
@@ -172,13 +174,6 @@ func (o *options) Pop() any {
 	last := (*o)[len(*o)-1]
 	*o = (*o)[:len(*o)-1]
 	return last
-}
-
-// best returns the n cheapest, cheapest first. None of them is further down the heap than n levels.
-func (o options) best(n int) options {
-	top := slices.Clone(o[:min(len(o), 1<<n-1)])
-	slices.SortFunc(top, byPrice)
-	return top[:min(len(top), n)]
 }
 
 // seeks returns for how many units of the class room is made, at most.
@@ -241,7 +236,7 @@ func (d *displacer) serveOn(c *class, all *options, moves bool, count int64) boo
 	return len(d.done) > began
 }
 
-// look prices every host on which room could be made for the class, of those where it may begin if it is given these. What no gang has
+// look lists the hosts on which room could be made for the class, the cheapest one with its price, by what that costs at least, of those where it may begin if it is given these. What no gang has
 // claims for is full everywhere, unless it waits for a limit: then only hosts come into question that somebody leaves or might leave, or on
 // which room is held.
 func (d *displacer) look(c *class, moves bool, begin []*host) *options {
@@ -266,12 +261,29 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 		if h == nil {
 			continue
 		}
-		if o, ok := d.price(c, h, moves); ok {
-			*all = append(*all, o)
+		if floor, ok := d.floor(c, h, moves); ok {
+			*all = append(*all, option{host: h, price: floor})
 		}
 	}
 	heap.Init(all)
+	d.best(c, all, moves, 1)
 	return all
+}
+
+// best returns the n cheapest of the options, cheapest first, with their prices.
+func (d *displacer) best(c *class, all *options, moves bool, n int) (top options) {
+	for len(top) < n && all.Len() > 0 {
+		o, ok := heap.Pop(all).(option), true
+		if o.exact {
+			top = append(top, o)
+		} else if o, ok = d.price(c, o.host, moves); ok {
+			heap.Push(all, o)
+		}
+	}
+	for _, o := range top {
+		heap.Push(all, o)
+	}
+	return top
 }
 
 // yielding lists the hosts that yield, by index.
@@ -311,7 +323,44 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 	if found == nil {
 		return option{}, false
 	}
-	return option{h, found.price}, true
+	return option{h, found.price, true}, true
+}
+
+// floor returns what it costs at least to make room for one task of the class on the host; false where there surely will be none. Complexity:
+// the units of the host, with a logarithmic factor.
+func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) {
+	q, room, task := d.seek(c, moves), d.promised(h), c.row.task
+	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
+		return 0, false
+	}
+	price := d.p.startAt(c, h)
+	if room.takes(h, task) {
+		return price, true
+	}
+	lacks := task.Resources.Sub(room.left()).Fixed
+	var largest [cluster.NumDimensions]int64
+	losses := d.losses[:0]
+	for _, u := range h.units {
+		if q.outlook.giving[u.group.index] == staysOn || !d.mayLeave(c, u) {
+			continue
+		}
+		losses = append(losses, d.loss(u))
+		for i, v := range u.spec.Resources.Fixed {
+			largest[i] = max(largest[i], v)
+		}
+	}
+	d.losses = losses
+	slices.Sort(losses)
+	leave := int64(1)
+	for i, lack := range lacks {
+		if lack > 0 && largest[i] > 0 {
+			leave = max(leave, (lack-1)/largest[i]+1)
+		}
+	}
+	for _, loss := range losses[:min(leave, int64(len(losses)))] {
+		price += loss
+	}
+	return price, len(losses) > 0
 }
 
 // cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room goes, so one that costs
@@ -323,8 +372,8 @@ func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 		switch {
 		case found == nil:
 			continue
-		case all.Len() > 0 && found.price > (*all)[0].price:
-			heap.Push(all, option{h, found.price})
+		case all.Len() > 0 && byPrice(option{host: h, price: found.price}, (*all)[0]) > 0:
+			heap.Push(all, option{h, found.price, true})
 			continue
 		}
 		for _, b := range found.leave {
@@ -333,7 +382,7 @@ func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 		if len(found.victims) > d.budget() {
 			continue
 		}
-		found.next = all.best(alternatives)
+		found.next = d.best(c, all, moves, alternatives)
 		return found
 	}
 	return nil

@@ -284,7 +284,7 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 			hosts, _ = d.emptying(c, of, count)
 			heap.Init(hosts)
 		} else if lack, _, ok := d.lack(c, h, count); ok {
-			heap.Push(hosts, option{h, flowgraph.Cost(lack)})
+			heap.Push(hosts, option{host: h, price: flowgraph.Cost(lack)})
 		}
 	}
 	return chosen
@@ -295,7 +295,7 @@ func (d *displacer) emptying(c *class, of []*host, limit int64) (hosts *options,
 	hosts = &options{}
 	for _, h := range of {
 		if lack, n, ok := d.lack(c, h, limit); ok {
-			*hosts, places = append(*hosts, option{h, flowgraph.Cost(lack)}), places+n
+			*hosts, places = append(*hosts, option{host: h, price: flowgraph.Cost(lack)}), places+n
 		}
 	}
 	return hosts, places

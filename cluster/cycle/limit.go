@@ -308,11 +308,11 @@ func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) 
 func (s *search) first(in *insiders, dims []string) (bundle, bool) {
 	c, d, gang := s.class, s.d, in.group.key.gang
 	for _, u := range in.sort(d) {
-		if slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
+		if !d.mayLeave(c, u) || slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
 			continue
 		}
-		b, ok := d.bundle(c, u)
-		if ok && d.p.bears(b.units) && d.p.available(b) && (!gang || d.permits(c, b, dims)) {
+		b := d.bundle(u)
+		if d.p.bears(b.units) && d.p.available(b) && (!gang || d.permits(c, b, dims)) {
 			return b.on(s.host), true
 		}
 	}
