@@ -85,6 +85,7 @@ type search struct {
 	class   *class
 	host    *host
 	room    space
+	most    space // with all that may leave yet gone
 	lacks   []string // dimensions that bind on the host
 	bundles []bundle
 	taken   []bundle
@@ -235,12 +236,11 @@ func (s *search) suffice() bool {
 	if len(s.bundles) == 0 {
 		return false
 	}
-	room := s.room
-	room.gpus = slices.Clone(room.gpus)
+	s.most.become(s.room)
 	for _, b := range s.bundles {
-		s.leave(&room, b, 1)
+		s.leave(&s.most, b, 1)
 	}
-	return room.takes(s.host, s.class.row.task)
+	return s.most.takes(s.host, s.class.row.task)
 }
 
 // greedy takes the cheapest bundles until the task fits, which gives the search a first bound, if it gets there: one that the
@@ -274,7 +274,7 @@ func (s *search) try(i int, price flowgraph.Cost) {
 		}
 		return
 	}
-	if i == len(s.bundles) || price+s.bundles[i].price > s.best { // they only get dearer
+	if i == len(s.bundles) || price+s.bundles[i].price > s.best || !s.most.takes(s.host, s.class.row.task) { // they only get dearer
 		return
 	}
 	b := s.bundles[i]
@@ -288,7 +288,13 @@ func (s *search) try(i int, price flowgraph.Cost) {
 			next++
 		}
 	}
+	for _, b := range s.bundles[i:next] {
+		s.leave(&s.most, b, -1)
+	}
 	s.try(next, price)
+	for _, b := range s.bundles[i:next] {
+		s.leave(&s.most, b, 1)
+	}
 }
 
 // alike reports whether both give the same, and wherever the one may leave the other may as well.
