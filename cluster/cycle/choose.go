@@ -101,6 +101,7 @@ type housed struct {
 	unit    *unit
 	host    *host
 	devices cluster.Devices
+	after   *cluster.Host // the record of the host with it and those before, nil while nobody has asked
 }
 
 // binding lists the dimensions in which the host has too little for the class.
@@ -175,15 +176,18 @@ func (s *search) house(u *unit) (housed, bool) {
 		}
 		to = other.host
 	}
-	return housed{u, to, on}, true
+	return housed{unit: u, host: to, devices: on}, true
 }
 
 // beside returns the devices that the unit would have on the host beside those that are taken and would go there, if it fits.
 func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 	rec := h.rec
-	for _, other := range s.housed {
-		if other.host == h {
-			rec = other.unit.spec.Bind(rec, other.devices)
+	for i := range s.housed {
+		if other := &s.housed[i]; other.host == h {
+			if other.after == nil {
+				other.after = other.unit.spec.Bind(rec, other.devices)
+			}
+			rec = other.after
 		}
 	}
 	if u.spec.CountOn(rec, 1) == 0 {
