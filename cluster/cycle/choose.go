@@ -36,6 +36,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil // a search would try all sets of them
 		}
 		s.greedy()
+		s.sum()
 		s.try(0, 0)
 		if s.found == nil {
 			return nil
@@ -88,6 +89,8 @@ type search struct {
 	most    space // with all that may leave yet gone
 	lacks   []string // dimensions that bind on the host
 	bundles []bundle
+	sums    []flowgraph.Cost // of the prices of the first bundles: none of them, one, and so on
+	largest amounts          // what one of them frees at the most
 	taken   []bundle
 	housed  []housed
 	nodes   int
@@ -267,6 +270,40 @@ func (s *search) greedy() {
 	}
 }
 
+// sum works out what bounds the search.
+func (s *search) sum() {
+	s.sums = append(make([]flowgraph.Cost, 0, len(s.bundles)+1), 0)
+	for i, b := range s.bundles {
+		s.sums = append(s.sums, s.sums[i]+b.price)
+		var all cluster.Resources
+		for _, u := range b.here {
+			all = all.Add(u.spec.Resources)
+		}
+		s.largest.raise(&all)
+	}
+}
+
+// amounts are such of the fixed dimensions.
+type amounts [cluster.NumDimensions]int64
+
+// raise makes them those of the resources where these have more.
+func (a *amounts) raise(r *cluster.Resources) {
+	for d, v := range r.Fixed {
+		a[d] = max(a[d], v)
+	}
+}
+
+// times returns how often they have to be freed, at least, for what lacks, and once in any case.
+func (a *amounts) times(lacks cluster.Resources) int {
+	n := int64(1)
+	for d, lack := range lacks.Fixed {
+		if lack > 0 && a[d] > 0 {
+			n = max(n, (lack-1)/a[d]+1)
+		}
+	}
+	return int(n)
+}
+
 // try decides on the bundles from i on, given those taken at the price.
 func (s *search) try(i int, price flowgraph.Cost) {
 	if s.nodes++; s.nodes > maxNodes {
@@ -278,7 +315,11 @@ func (s *search) try(i int, price flowgraph.Cost) {
 		}
 		return
 	}
-	if i == len(s.bundles) || price+s.bundles[i].price > s.best || !s.most.takes(s.host, s.class.row.task) { // they only get dearer
+	if !s.most.takes(s.host, s.class.row.task) {
+		return
+	}
+	more := i + s.largest.times(s.class.row.task.Resources.Sub(s.room.left())) // they only get dearer
+	if more > len(s.bundles) || price+s.sums[more]-s.sums[i] > s.best {
 		return
 	}
 	b := s.bundles[i]

@@ -337,30 +337,25 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	if room.takes(h, task) {
 		return price, true
 	}
-	lacks := task.Resources.Sub(room.left()).Fixed
-	var largest [cluster.NumDimensions]int64
+	var largest amounts
 	losses := d.losses[:0]
 	for _, u := range h.units {
 		if q.outlook.giving[u.group.index] == staysOn || !d.mayLeave(c, u) {
 			continue
 		}
 		losses = append(losses, d.loss(u))
-		for i, v := range u.spec.Resources.Fixed {
-			largest[i] = max(largest[i], v)
-		}
+		largest.raise(&u.spec.Resources)
 	}
 	d.losses = losses
-	slices.Sort(losses)
-	leave := int64(1)
-	for i, lack := range lacks {
-		if lack > 0 && largest[i] > 0 {
-			leave = max(leave, (lack-1)/largest[i]+1)
-		}
+	leave := largest.times(task.Resources.Sub(room.left()))
+	if leave > len(losses) {
+		return 0, false
 	}
-	for _, loss := range losses[:min(leave, int64(len(losses)))] {
+	slices.Sort(losses)
+	for _, loss := range losses[:leave] {
 		price += loss
 	}
-	return price, len(losses) > 0
+	return price, true
 }
 
 // cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room goes, so one that costs
