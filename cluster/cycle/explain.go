@@ -92,7 +92,7 @@ type Unblocker struct {
 	Hosts int
 	Slack bool
 	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised. Count of
-	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it.
+	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it; 0 if that does not help.
 	Rule  string
 	Count int64
 	// Pool, Dimension and Amount of RaisePool; Pool and Dimension of LiftLimit, where the rule has them.

@@ -704,6 +704,32 @@ func TestLimitsOnRunningWorkAreNamed(t *testing.T) {
 	}
 }
 
+// Where a limit on running work lets nobody in, it helps only to raise it, whoever ends.
+func TestALimitThatLetsNobodyInIsOnlyRaised(t *testing.T) {
+	none, half := uint32(0), uint32(50)
+	for rule, limits := range map[pool.Rule]cluster.PoolLimits{
+		pool.RuleRunningJobs:  {RunningJobs: &none},
+		pool.RuleRunningUser:  {RunningJobsPerUser: &none},
+		pool.RuleRunningGroup: {RunningJobsPerGroup: &none},
+		pool.RuleController:   {ControllerPercent: &half},
+	} {
+		s := newShared(t)
+		s.host(0, vector(4, 0))
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: limits, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Reservation: 3, Limit: cluster.NoLimit, Share: 1},
+		}}})
+		uid := s.job("root/a", 1, 2, func(j *cluster.JobSpec) { j.Controller, j.Owner, j.Groups = true, "ann", []string{"staff"} })
+		s.job("root/a", 1, 2, func(j *cluster.JobSpec) { j.Controller, j.Owner, j.Groups = true, "ann", []string{"staff"} })
+		require.Empty(t, s.step().Placements)
+		why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(uid, 0))
+		want := cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(rule), Pool: "root/a"}
+		if rule == pool.RuleController {
+			want.Dimension = cluster.CPU.String()
+		}
+		require.Equal(t, []cycle.Unblocker{want}, why.Unblockers)
+	}
+}
+
 // A revocable task that is larger than all hosts needs one whose tasks leave enough unused: an empty one is of no use to it.
 func TestARevocableTaskNeedsAHostWithSlack(t *testing.T) {
 	s := newShared(t)

@@ -18,9 +18,11 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	crowded := refused && !gated // by the capacity of the cluster, of which all pools have a part
 	switch {
 	case gated:
-		all = append(all, Unblocker{
-			Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension, Count: 1 + p.keptBefore(c, as),
-		})
+		lift := Unblocker{Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension}
+		if p.letsSomeIn(c) {
+			lift.Count = 1 + p.keptBefore(c, as)
+		}
+		all = append(all, lift)
 	case refused:
 		all = p.raise(c, nil)
 	}
@@ -176,6 +178,26 @@ func ownLimit(r pool.Rule) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// letsSomeIn reports whether the limit that keeps tasks of the class out would let one in if nothing else ran.
+func (p *Planner) letsSomeIn(c *class) bool {
+	q := p.snap.Pool(c.why.Pool)
+	allows := func(most *uint32) bool { return most == nil || *most > 0 }
+	switch c.why.Rule {
+	case pool.RuleRunningJobs:
+		return allows(q.Limits.RunningJobs)
+	case pool.RuleRunningUser:
+		return allows(q.Limits.RunningJobsPerUser)
+	case pool.RuleRunningGroup:
+		return allows(q.Limits.RunningJobsPerGroup)
+	case pool.RuleController:
+		at := slices.IndexFunc(p.status, func(s pool.Status) bool { return s.Path == q.Path })
+		most := pool.PercentOf(reservation(&p.status[at], c.why.Dimension), *q.Limits.ControllerPercent)
+		return c.row.task.Resources.In(c.why.Dimension) <= most
+	default:
+		return true
 	}
 }
 

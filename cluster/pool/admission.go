@@ -136,11 +136,11 @@ func (a *Admission) revocable(p *cluster.Pool, dimension string) int64 {
 	if p.Limits.RevocablePercent == nil {
 		return cluster.NoLimit
 	}
-	return percentOf(a.capacity.In(dimension), *p.Limits.RevocablePercent)
+	return PercentOf(a.capacity.In(dimension), *p.Limits.RevocablePercent)
 }
 
-// percentOf returns a part of an amount, rounded down.
-func percentOf(amount int64, percent uint32) int64 {
+// PercentOf returns a part of an amount, rounded down.
+func PercentOf(amount int64, percent uint32) int64 {
 	return int64(wide(uint64(max(0, amount)), uint64(percent)).over(100))
 }
 

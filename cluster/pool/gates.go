@@ -226,7 +226,7 @@ func (a *Admission) newTally(p int32) *tally {
 		t.controllers = make([]int64, len(a.tree.dims))
 		reserves := slices.Max(n.reservation) > 0
 		for d, amount := range n.reservation {
-			t.controllers[d] = percentOf(amount, *percent)
+			t.controllers[d] = PercentOf(amount, *percent)
 			if reserves && amount == 0 { // who reserves CPU alone does not mean that controllers have no memory
 				t.controllers[d] = unlimited
 			}

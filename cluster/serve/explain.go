@@ -279,24 +279,27 @@ func portsWord(u *cycle.Unblocker) string {
 
 // liftWord says how a limit on running work lets one more in.
 func liftWord(u *cycle.Unblocker) string {
-	ends := func(what, of string) string {
-		if u.Count > 1 {
-			return fmt.Sprintf("%d other %ss of %s end", u.Count, what, of)
-		}
-		return fmt.Sprintf("another %s of %s ends", what, of)
-	}
 	in := fmt.Sprintf("pool %s", u.Pool)
+	lift := func(what, of, raise string) string {
+		switch u.Count {
+		case 0: // it lets nobody in
+			return raise
+		case 1:
+			return fmt.Sprintf("another %s of %s ends, or %s", what, of, raise)
+		}
+		return fmt.Sprintf("%d other %ss of %s end, or %s", u.Count, what, of, raise)
+	}
 	switch pool.Rule(u.Rule) {
 	case pool.RuleMaxRunning:
-		return ends("instance", "its job") + ", or the job may run more at once (limits.max_running_instances)"
+		return lift("instance", "its job", "the job may run more at once (limits.max_running_instances)")
 	case pool.RuleController:
-		return ends("controller", in) + fmt.Sprintf(", or they may have more of its %s (limits.controller_percent)", u.Dimension)
+		return lift("controller", in, fmt.Sprintf("controllers of %s may have more of its %s (limits.controller_percent)", in, u.Dimension))
 	case pool.RuleRunningUser:
-		return ends("job", "its owner in "+in) + ", or the pool lets owners run more (limits.max_running_jobs_per_user)"
+		return lift("job", "its owner in "+in, in+" lets owners run more (limits.max_running_jobs_per_user)")
 	case pool.RuleRunningGroup:
-		return ends("job", "its owner's group in "+in) + ", or the pool lets groups run more (limits.max_running_jobs_per_group)"
+		return lift("job", "its owner's group in "+in, in+" lets groups run more (limits.max_running_jobs_per_group)")
 	default:
-		return ends("job", in) + ", or the pool may run more (limits.max_running_jobs)"
+		return lift("job", in, in+" may run more (limits.max_running_jobs)")
 	}
 }
 

@@ -611,7 +611,7 @@ func TestWhatKeepsATaskOutIsNamed(t *testing.T) {
 	}
 }
 
-// TestHowManyHaveToEndIsSaid: one where there is nobody else, and else those that are let in first, too.
+// TestHowManyHaveToEndIsSaid: one where there is nobody else, and else those that are let in first, too; none where that is of no use.
 func TestHowManyHaveToEndIsSaid(t *testing.T) {
 	for rule, want := range map[pool.Rule]string{
 		pool.RuleMaxRunning:  "7 other instances of its job end",
@@ -622,5 +622,7 @@ func TestHowManyHaveToEndIsSaid(t *testing.T) {
 		require.Contains(t, unblockerWord(&u), want)
 		u.Count = 1
 		require.Regexp(t, "^another .* ends, or ", unblockerWord(&u))
+		u.Count = 0
+		require.NotContains(t, unblockerWord(&u), " end")
 	}
 }
