@@ -71,6 +71,39 @@ func TestPoolSpecsRoundTrip(t *testing.T) {
 	require.Nil(t, updated.Pool.Spec.Limits)
 }
 
+// Pools claim nothing for revocable tasks, nor for those whose job waits for others: that is neither demand nor allocation.
+func TestPoolsAskForWhatTheyClaim(t *testing.T) {
+	a := newAPITestWith(t, func(c *Config) { c.SlackWindow = time.Minute })
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
+	a.submit(t, sleepJob("first"))
+	for name, change := range map[string]func(*sluicev1.JobSpec){
+		"plain":     func(*sluicev1.JobSpec) {},
+		"revocable": func(s *sluicev1.JobSpec) { s.Revocable = true },
+		"after":     func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "first"}} },
+		"later": func(s *sluicev1.JobSpec) {
+			s.DependsOn = []*sluicev1.Dependency{{Job: "first"}}
+			s.Overrides = []*sluicev1.InstanceOverride{{
+				Instances: &sluicev1.InstanceRange{First: 0, Last: 0}, Task: &sluicev1.TaskSpec{Resources: &sluicev1.ResourceRequest{CpuMilli: 500, MemoryBytes: 1}},
+			}}
+		},
+	} {
+		spec := sleepJob(name)
+		spec.Pool = "root/a"
+		change(spec)
+		a.submit(t, spec)
+	}
+	p := a.pool(t, "root/a")
+	require.Equal(t, uint64(4), p.WaitingTasks)
+	require.Equal(t, int64(1000), p.Dimensions[0].Demand)
+
+	room := cluster.Resources{Fixed: [cluster.NumDimensions]int64{4000, 1 << 40}}
+	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: room, Revocable: room}})
+	require.Eventually(t, func() bool { return a.pool(t, "root/a").RunningTasks == 2 }, 10*time.Second, time.Millisecond)
+	p = a.pool(t, "root/a")
+	require.Zero(t, p.Dimensions[0].Demand)
+	require.Equal(t, int64(1000), p.Dimensions[0].Allocation)
+}
+
 // What a pool holds and asks for is what its tasks do, each by its overrides and by the version that it runs.
 func TestPoolsCountWhatEachTaskAsksFor(t *testing.T) {
 	a := newAPITest(t)

@@ -23,8 +23,8 @@ type poolCollector struct {
 var (
 	poolJobsDesc    = prometheus.NewDesc("sluice_pool_jobs", "Jobs of the pool and those below it that have not ended.", []string{"pool"}, nil)
 	poolTasksDesc   = prometheus.NewDesc("sluice_pool_tasks", "Tasks of the pool and those below it that wait, and that have a place.", []string{"pool", "state"}, nil)
-	poolDemandDesc  = poolDesc("demand", "What the waiting tasks of the pool ask for")
-	poolHeldDesc    = poolDesc("allocated", "What tasks of the pool have of the hosts")
+	poolDemandDesc  = poolDesc("demand", "What those tasks of the pool ask for that wait for a place, without revocable ones")
+	poolHeldDesc    = poolDesc("allocated", "What tasks of the pool have of the hosts, without revocable ones")
 	poolEntitled    = poolDesc("entitlement", "What the pool is entitled to, as the last cycle found")
 	poolReservation = poolDesc("reservation", "What is reserved for the pool")
 	poolLimitDesc   = poolDesc("limit", "What the tasks of the pool have at most, where it sets that")

@@ -243,7 +243,7 @@ func activeJob(s *cluster.State, in cluster.PoolPath) *cluster.Job {
 // poolTotal counts what is in a pool and below it.
 type poolTotal struct {
 	activeJobs, waiting, running uint64
-	allocated, demand            cluster.Resources
+	allocated, demand            cluster.Resources // as pools claim: without revocable tasks, and without those whose job waits for others
 }
 
 // boundChain lists the pools from the given one up to the one that binds in the dimension, as the last cycle found them; none
@@ -282,10 +282,7 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 				waiting += n
 			}
 		}
-		held, wanted := j.Spec.Task.Resources.Times(int64(bound)), j.Spec.Task.Resources.Times(int64(waiting))
-		if !alike(j) {
-			held, wanted = claims(s, j)
-		}
+		held, wanted := claims(s, j, int64(bound), int64(waiting))
 		for p := j.Spec.Pool; p != ""; p = p.Parent() {
 			t := table[p]
 			if t == nil {
@@ -312,13 +309,20 @@ func alike(j *cluster.Job) bool {
 	return same(j.Spec) && !slices.ContainsFunc(j.Past, func(v cluster.Version) bool { return !same(v.Spec) })
 }
 
-// claims sums up what the tasks of a job hold, and what those that wait ask for. Complexity: the tasks.
-func claims(s *cluster.Snapshot, j *cluster.Job) (held, wanted cluster.Resources) {
+// claims sums up what the tasks of a job hold, of which so many are bound, and what those ask for that wait for a place. Complexity: the
+// tasks, if they are not all alike.
+func claims(s *cluster.Snapshot, j *cluster.Job, bound, waiting int64) (held, wanted cluster.Resources) {
+	switch {
+	case j.Spec.Revocable: // on what others leave unused
+		return held, wanted
+	case alike(j):
+		return j.Spec.Task.Resources.Times(bound), j.Spec.Task.Resources.Times(waiting - int64(j.Counts[cluster.TaskInitialized]))
+	}
 	for t := range s.TasksOf(j.UID, 0) {
 		switch r := j.TaskFor(t).Resources; {
 		case t.State.Bound():
 			held = held.Add(r)
-		case !t.State.Terminal():
+		case t.State.Waits():
 			wanted = wanted.Add(r)
 		}
 	}

@@ -1219,11 +1219,13 @@ type PoolDimensionStatus struct {
 	Dimension   string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
 	Reservation int64                  `protobuf:"varint,2,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	// -1: none.
-	Limit       int64  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Share       uint32 `protobuf:"varint,4,opt,name=share,proto3" json:"share,omitempty"`
-	Demand      int64  `protobuf:"varint,5,opt,name=demand,proto3" json:"demand,omitempty"`
-	Allocation  int64  `protobuf:"varint,6,opt,name=allocation,proto3" json:"allocation,omitempty"`
-	Entitlement int64  `protobuf:"varint,7,opt,name=entitlement,proto3" json:"entitlement,omitempty"`
+	Limit int64  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Share uint32 `protobuf:"varint,4,opt,name=share,proto3" json:"share,omitempty"`
+	// Of tasks that wait for a place, and of those that have one: both without
+	// revocable tasks.
+	Demand      int64 `protobuf:"varint,5,opt,name=demand,proto3" json:"demand,omitempty"`
+	Allocation  int64 `protobuf:"varint,6,opt,name=allocation,proto3" json:"allocation,omitempty"`
+	Entitlement int64 `protobuf:"varint,7,opt,name=entitlement,proto3" json:"entitlement,omitempty"`
 	// The pool, itself or a parent, whose bound binds. Empty: none.
 	BoundBy string `protobuf:"bytes,8,opt,name=bound_by,json=boundBy,proto3" json:"bound_by,omitempty"`
 	// Tasks admitted by tier, and refused.
