@@ -26,7 +26,10 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
 	}
-	if !s.room.takes(h, task) {
+	switch {
+	case s.room.takes(h, task) && d.borrows && !c.together():
+		return nil // it comes free by itself, for whoever then goes first
+	case !s.room.takes(h, task):
 		if moves && !q.outlook.surelyTakes(d, h, task) {
 			return nil
 		}
@@ -203,6 +206,9 @@ func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 // gives back; what revocable tasks had is not counted against it. Room that others leave, or move for, goes to claims only.
 func (s *search) stays() bool {
 	c := s.class
+	if s.d.borrows {
+		return true
+	}
 	for _, b := range s.found {
 		s.count(b, -1)
 	}

@@ -68,10 +68,7 @@ type displacement struct {
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
 func (p *Planner) displace(in Input, out *Output) {
-	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
-	for i := range out.Placements {
-		d.forming[out.Placements[i].Gang] = true
-	}
+	d := p.displacer(out)
 	p.unbind()
 	defer p.bind()
 	claims := make([]*class, 0, len(p.order))
@@ -112,6 +109,54 @@ func (p *Planner) displace(in Input, out *Output) {
 	d.reserve(out)
 }
 
+// recede makes room for those who only borrow where revocable tasks hold more than the slack: others are placed as if these were not
+// there. They alone leave for it, after what they leave for claims.
+func (p *Planner) recede(in Input, out *Output) {
+	if in.KeepAll || !slices.ContainsFunc(p.hosts.byIndex, (*host).overlent) {
+		return
+	}
+	d := p.receding(out)
+	for _, c := range p.order {
+		c.nominees = 0
+	}
+	for _, c := range p.byWorth(func(c *class) bool { return c.claims() == 0 && !c.key.group.revocable }) {
+		p.rows.refresh(c.row)
+		began := len(d.done)
+		if d.budget() > 0 && (!c.row.anyOpen() || c.together()) && !c.row.nowhere() {
+			d.serve(c, false, c.open())
+		}
+		if !slices.ContainsFunc(d.done[began:], func(n *displacement) bool { return len(n.victims) > 0 }) {
+			for len(d.done) > began { // those who start together, and nobody has to leave
+				d.revert()
+			}
+		}
+	}
+	d.reprieve()
+	d.emit(out)
+}
+
+// receding returns a displacer for those who borrow.
+func (p *Planner) receding(out *Output) displacer {
+	d := p.displacer(out)
+	d.borrows = true
+	return d
+}
+
+// mayRecede reports whether revocable tasks could leave for one of the class, which has no host, if that only borrows.
+func (p *Planner) mayRecede(c *class, in *Input, out *Output) bool {
+	if in.KeepAll || c.claims() > 0 || c.key.group.revocable || c.together() || !slices.ContainsFunc(p.hosts.byIndex, (*host).overlent) {
+		return false
+	}
+	d := p.receding(out)
+	c.nominees = 0
+	return d.look(c, false, nil).Len() > 0
+}
+
+// overlent reports whether revocable tasks hold more of the host than the slack.
+func (h *host) overlent() bool {
+	return h != nil && h.rec != nil && !h.rec.Lent.IsZero() && !h.rec.Lent.Sub(h.rec.Lendable()).Positive().IsZero()
+}
+
 // dominant returns the largest share that the request has of any dimension of the total, in millionths.
 func dominant(request, total cluster.Resources) int64 {
 	return costmodels.DominantShare(&request, &total, 1000, math.MaxInt32)
@@ -119,11 +164,12 @@ func dominant(request, total cluster.Resources) int64 {
 
 // displacer is the state of one pass of displacements.
 type displacer struct {
-	p    *Planner
-	now  cluster.Time
-	done []*displacement
-	hit  []*unit // victims, in the order in which they were chosen
-	step int
+	p       *Planner
+	now     cluster.Time
+	borrows bool // see recede
+	done    []*displacement
+	hit     []*unit // victims, in the order in which they were chosen
+	step    int
 
 	soon    bool                              // see comesSoon
 	bide    map[cluster.PoolPath]cluster.Time // where claims that wait for that, until then, went to those next
@@ -141,6 +187,15 @@ type displacer struct {
 	losses []flowgraph.Cost               // scratch
 	giving []giving                       // scratch
 	chance []int32                        // scratch
+}
+
+// displacer returns one with which nothing is planned yet beside what the plan has so far.
+func (p *Planner) displacer(out *Output) displacer {
+	d := displacer{p: p, now: p.now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
+	for i := range out.Placements {
+		d.forming[out.Placements[i].Gang] = true
+	}
+	return d
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.

@@ -88,6 +88,62 @@ func TestRevocableTasksGiveWay(t *testing.T) {
 	require.Equal(t, vector(0, 0), s.state.Host(h).Free())
 }
 
+// So it is for those who only borrow: what is beyond the slack is no less free to them than if it were not there.
+func TestRevocableTasksGiveWayToBorrowers(t *testing.T) {
+	for name, spec := range map[string]func(*cluster.JobSpec){
+		"tasks":         func(*cluster.JobSpec) {},
+		"a gang":        core(3),
+		"a limited job": func(j *cluster.JobSpec) { j.Limits.MaxRunning = 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/a", 6)
+			s.pool("root/b", 0)
+			s.pool("root/c", 4)
+			h := s.host(0, vector(10, 0))
+			s.job("root/a", 6, 1)
+			s.settle()
+			s.slack(h, 5)
+			low := s.job("root/a", 5, 1, revocable)
+			s.settle()
+			s.slack(h, 1)
+			s.job("root/c", 1, 5) // all that is left is claimed for it, which is too little
+			s.settle()
+			other := s.job("root/b", 3, 1, spec)
+			out := s.step()
+			require.Equal(t, 3, out.Stats.Preemptions)
+			require.Zero(t, out.Stats.Revoked)
+			s.leave()
+			s.settle()
+			require.Equal(t, 3, s.running(other))
+			require.Equal(t, 2, s.running(low))
+			for range 3 {
+				require.Empty(t, s.step().Displacements)
+			}
+		})
+	}
+}
+
+// Nobody else leaves for a borrower, whom he would have to stop beside them.
+func TestOnlyRevocableTasksGiveWayToBorrowers(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 6)
+	s.pool("root/b", 0)
+	s.pool("root/c", 4)
+	h := s.host(0, vector(10, 0))
+	s.job("root/a", 6, 1)
+	s.job("root/b", 2, 1)
+	s.settle()
+	s.slack(h, 2)
+	s.job("root/a", 2, 1, revocable)
+	s.settle()
+	s.slack(h, 0)
+	s.job("root/c", 1, 5)
+	s.settle()
+	s.job("root/b", 1, 3, urgent(1))
+	require.Empty(t, s.step().Displacements)
+}
+
 // A gang that all slack together does not hold keeps nobody out where a limit counts the jobs that run.
 func TestALimitIsNotUsedUpByAGangBeyondTheSlack(t *testing.T) {
 	one := uint32(1)

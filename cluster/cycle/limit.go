@@ -252,7 +252,7 @@ func (s *search) keepLimits() bool {
 	for _, b := range s.found {
 		s.count(b, -1)
 	}
-	for again := true; again; {
+	for again := !s.d.borrows; again; {
 		again = false
 		for _, l := range limits {
 			again = s.takeInside(l) || again

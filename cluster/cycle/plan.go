@@ -44,12 +44,13 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 		p.refit(out)
 		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
-		passed := p.passOn(out, pass)
+		passed := p.passOn(&in, out, pass)
 		lap.end(&out.Stats, Pools)
 		if !passed {
 			break
 		}
 	}
+	p.recede(in, out)
 	clear(p.labels.lids)
 	p.unfinished = p.unfinished && !in.KeepAll && p.churn.all == 0 // otherwise they may have lacked no more than leave to ask others
 	for _, c := range p.order {

@@ -198,7 +198,7 @@ func (q *queue) take(grants []pool.Grant) {
 // who have one. It reports whether that changes anything; the last time, whether it does for these. Those for whom no room could be made
 // are passed over from the beginning in the next plan where this one gets no further. What a pool is entitled to is the same throughout
 // a plan.
-func (p *Planner) passOn(out *Output, pass int) bool {
+func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 	many, last := pass >= maxPasses/2, pass == maxPasses-1
 	passed, behind, back := false, false, false
 	lent := p.admission.Static() && slices.ContainsFunc(out.Placements, func(s Placement) bool { return s.Tier == cluster.TierBorrowed })
@@ -218,7 +218,7 @@ func (p *Planner) passOn(out *Output, pass int) bool {
 				p.wake(c)
 			}
 		}
-		if (c.allClaims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) {
+		if (c.allClaims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) && !p.mayRecede(c, in, out) {
 			if top, known := failed[c.kin()]; many && c.allClaims() > 0 && !c.group.key.gang && (!known || top < c.key.group.priority) {
 				failed[c.kin()] = c.key.group.priority
 			}

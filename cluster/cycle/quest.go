@@ -32,6 +32,9 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 		to: d.p.ledger.Beneficiary(unit, unit.Request.Lacking(cluster.Resources{})), beyond: d.p.ledger.Beyond(unit),
 	}
 	q := &d.quest
+	if d.borrows { // nothing that is counted leaves for it
+		q.beyond = ""
+	}
 	if q.vain = q.beyond != "" && !slices.ContainsFunc(d.p.groupOrder, func(g *group) bool { return d.lightens(q, g) }); !q.vain {
 		q.outlook = d.outlook(q)
 	}
@@ -66,7 +69,7 @@ func (d *displacer) givings(q *quest) []giving {
 
 func (d *displacer) mayGive(q *quest, g *group) giving {
 	switch {
-	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool:
+	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
 		return staysOn
 	case g.key.gang || q.to.MayStop(d.p.donor(g)): // a gang gives more than one of it
 		return givesUp

@@ -209,8 +209,8 @@ func (c *checker) pools() {
 	c.minimums(stops)
 }
 
-// settleBooks carries the plan out in the books. What starts in free room takes nothing from anybody; what others in the leaf
-// leave for because it is more urgent takes nothing from their shares.
+// settleBooks carries the plan out in the books. What starts in free room takes nothing from anybody, nor does that for which only
+// revocable tasks leave; what others in the leaf leave for because it is more urgent takes nothing from their shares.
 func (c *checker) settleBooks(b *books, stops []*stop) {
 	fairly := map[cluster.TaskKey]bool{}
 	for _, s := range stops {
@@ -218,7 +218,11 @@ func (c *checker) settleBooks(b *books, stops []*stop) {
 			fairly[s.victim.Preemption.For] = true
 		}
 	}
+	receded := c.receded()
 	c.gains(false, func(k cluster.TaskKey) {
+		if receded[k] {
+			return
+		}
 		account := c.snap.Job(k.Job()).Spec.Pool
 		if fairly[k] {
 			account = c.account(k.Job())
@@ -232,6 +236,19 @@ func (c *checker) settleBooks(b *books, stops []*stop) {
 			b.ends[p].add(s.gives, -1)
 		}
 	}
+}
+
+// receded returns the tasks for which nobody leaves but revocable tasks.
+func (c *checker) receded() map[cluster.TaskKey]bool {
+	all := map[cluster.TaskKey]bool{}
+	for _, d := range c.plan.Displacements {
+		if len(d.Victims) > 0 && !slices.ContainsFunc(d.Victims, func(v cycle.Victim) bool { return c.victims[v.Task] == nil || !c.revocable(v.Task) }) {
+			for _, h := range d.Holds {
+				all[h.Task] = true
+			}
+		}
+	}
+	return all
 }
 
 // gains visits the tasks that the plan makes room for, with starts also those that it starts.
