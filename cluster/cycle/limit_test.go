@@ -84,6 +84,45 @@ func TestALimitIsSharedWithWhoHasJustCome(t *testing.T) {
 	require.Equal(t, []int{1, 0, 1}, []int{s.running(a), s.running(low), s.running(high)})
 }
 
+// A part of a limit that is let in to borrow and has no host keeps nothing from what the pool may claim: that has its room, and who
+// has none goes first as soon as a host has room for it.
+func TestALimitIsNotKeptForBorrowersWithoutAHost(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(4, 0))
+	s.limited("root/a", cluster.NoLimit)
+	s.limited("root/b", 4)
+	a := s.job("root/a", 4, 1)
+	s.settle()
+	require.Equal(t, 4, s.running(a))
+	head := s.job("root/b", 1, 4)
+	small := s.job("root/b", 6, 1)
+	s.settle()
+	require.Equal(t, 2, s.leave())
+	s.settle()
+	require.Equal(t, []int{2, 2}, []int{s.running(a), s.running(small)})
+	for range 10 {
+		s.now = s.now.Add(time.Minute)
+		require.Empty(t, s.step().Displacements)
+	}
+	s.report(s.in(cluster.TaskRunning)[3], cluster.TaskSucceeded)
+	require.Empty(t, s.step().Displacements)
+	require.Equal(t, []int{2, 2}, []int{s.running(a), s.running(small)}, "the next one comes without taking anything from others")
+
+	end := func(uid cluster.JobUID) {
+		for _, k := range s.in(cluster.TaskRunning) {
+			if k.Job() == uid {
+				s.report(k, cluster.TaskSucceeded)
+			}
+		}
+		s.settle()
+	}
+	end(a)
+	end(a) // those that had to leave came back
+	require.Equal(t, 2, s.running(small), "the first in line waits for these to end")
+	end(small)
+	require.Equal(t, 1, s.running(head))
+}
+
 // While a task leaves, or comes back, nobody else has its part of the limit.
 func TestALimitCountsThoseWhoLeave(t *testing.T) {
 	s := newShared(t)

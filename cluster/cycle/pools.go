@@ -191,13 +191,13 @@ func (q *queue) take(grants []pool.Grant) {
 }
 
 // passOn lets those next in their pools have the claims that could not be met, the slack that revocable tasks have no host for, and
-// their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one. And
-// those have theirs back for whom there is room after all, since starts were made anew; where a pool has a static reservation, not before
-// the next plan if somebody borrows in this one, as together that may be more than others leave of it. Where that has been done often,
-// those are passed over together for whom no room can be made either, and the last time all who have no host, so that those are reached
-// who have one. It reports whether that changes anything; the last time, whether it does for these. Those for whom no room could be made
-// are passed over from the beginning in the next plan where this one gets no further. What a pool is entitled to is the same throughout
-// a plan.
+// their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one, or who
+// may claim room. And those have theirs back for whom there is room after all, since starts were made anew; where a pool has a static
+// reservation, not before the next plan if somebody borrows in this one, as together that may be more than others leave of it. Where that
+// has been done often, those are passed over together for whom no room can be made either, and the last time all who have no host, so that
+// those are reached who have one. It reports whether that changes anything; the last time, whether it does for these. Those for whom no
+// room could be made are passed over from the beginning in the next plan where this one gets no further. What a pool is entitled to is the
+// same throughout a plan.
 func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 	many, last := pass >= maxPasses/2, pass == maxPasses-1
 	passed, behind, back := false, false, false
@@ -240,6 +240,9 @@ func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 			}
 		}
 	}
+	for _, c := range p.vainlyFirst() {
+		c.passed, back = true, true
+	}
 	if !back && !(passed && behind) {
 		return false
 	}
@@ -247,6 +250,75 @@ func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 	p.admission.Regrant()
 	p.grant()
 	return back || !last
+}
+
+// vainlyFirst returns the classes without a claim to which limits keep room for which no host has any, nor would if what runs below those
+// limits ended, although others ask for it with whom their leaf stays within what it is entitled to. Complexity: classes below such limits
+// times hosts, and all units.
+func (p *Planner) vainlyFirst() (all []*class) {
+	short := map[*limit][]space{} // what hosts would have left, by index; nil where nobody has asked
+	for _, c := range p.order {
+		if p.shutOut(c) {
+			for _, l := range p.limitsOn(c.group) {
+				short[l] = nil
+			}
+		}
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	for _, c := range p.order {
+		first := c.open()+c.overall() > 0 || c.refused > 0 && c.why.Rule == pool.RuleLimit && !p.shutOut(c)
+		if !first || c.allClaims() > 0 || !p.homeless(c) {
+			continue
+		}
+		for _, l := range p.limitsOn(c.group) {
+			spaces, is := short[l]
+			if is && spaces == nil {
+				spaces = p.without(l)
+				short[l] = spaces
+			}
+			if is && !p.couldHouse(c, spaces) {
+				all = append(all, c)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// without returns what hosts would have left if all that runs below the limit ended, by index.
+func (p *Planner) without(l *limit) []space {
+	spaces := make([]space, len(p.hosts.byIndex))
+	for i, h := range p.hosts.byIndex {
+		if h == nil {
+			continue
+		}
+		spaces[i] = h.promise()
+		for _, u := range h.units {
+			if !u.leaves() && !u.job.Revocable && l.path.Covers(u.group.key.pool) {
+				spaces[i].add(u, 1)
+			}
+		}
+	}
+	return spaces
+}
+
+// couldHouse reports whether a task of the class, or all of them if they come together, would have room in the spaces of hosts.
+func (p *Planner) couldHouse(c *class, spaces []space) bool {
+	n := int64(1)
+	if c.key.group.gang {
+		n = c.waiting()
+	}
+	for i, h := range p.hosts.byIndex {
+		if h != nil && couldTake(c.row.judge(h)) {
+			n -= spaces[i].count(h, c.row.task, n)
+		}
+		if n <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // kin are the classes of a pool that ask for the same: where nobody may be asked to leave for one, neither may he for one that is no
@@ -288,6 +360,18 @@ func (p *Planner) keptOut(c *class) bool {
 	}
 	h, _ := p.best(c)
 	return h != nil
+}
+
+// shutOut reports whether a limit keeps tasks of the class out with which its leaf would stay within what it is entitled to.
+func (p *Planner) shutOut(c *class) bool {
+	if c.refused == 0 || c.passed || c.skipped || len(p.limitsOn(c.group)) == 0 || c.why.Rule != pool.RuleLimit && c.why.Rule != pool.RuleHead {
+		return false
+	}
+	n := c.allClaims() + 1
+	if c.key.group.gang {
+		n = c.waiting()
+	}
+	return p.ledger.Beyond(c.group.unit(n)) != c.key.group.pool
 }
 
 // seePools reads the tree of pools.
