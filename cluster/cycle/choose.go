@@ -89,7 +89,7 @@ type search struct {
 	class   *class
 	host    *host
 	room    space
-	most    space // with all that may leave yet gone
+	most    space    // with all that may leave yet gone
 	lacks   []string // dimensions that bind on the host
 	bundles []bundle
 	sums    []flowgraph.Cost // of the prices of the first bundles: none of them, one, and so on
