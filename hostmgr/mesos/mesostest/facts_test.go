@@ -39,6 +39,8 @@ func factsConfig() mesostest.Config {
 				b.Runs, b.ExitCode = 50*time.Millisecond, 3
 			case "stubborn":
 				b.IgnoresTerm = true
+			case "missing":
+				b.LaunchFails = true
 			}
 			return b
 		},
@@ -762,6 +764,16 @@ func TestAGroupLivesAndDiesTogether(t *testing.T) {
 		}
 		require.Equal(t, "TASK_FAILED", f.last("d").state)
 		require.Equal(t, "TASK_KILLED", f.last("c").state)
+		b.RescindOffers()
+		pass(200 * time.Millisecond) // all is in one offer
+		o = f.on("h3")
+		launch(o, taskJSON("g", o.agent, "x", 0.5)+","+taskJSON("h", o.agent, "missing", 0.5))
+		for range 3 {
+			f.settle("g")
+			f.settle("h")
+		}
+		require.Equal(t, "TASK_FAILED", f.last("h").state)
+		require.Equal(t, "TASK_KILLED", f.last("g").state)
 	})
 }
 

@@ -128,6 +128,7 @@ func (r *run) start() {
 				s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
 				s.Message, s.ContainerStatus = text("Failed to launch container"+why), nil
 			})
+			r.endGroup()
 			return
 		}
 		r.record = &Run{
@@ -169,11 +170,16 @@ func (r *run) end(code, signal int) {
 	r.ended = true
 	r.stopProcess(state)
 	r.update(state, func(s *mesos.TaskStatus) { s.Message = text(exit(code, signal)) })
-	if e := r.executor; e != nil && state != mesos.TASK_FINISHED { // a group lives and dies together
-		for _, other := range r.a.sortedRuns() {
-			if other.executor == e && !other.ended {
-				other.kill(new(mesos.KillPolicy), nil)
-			}
+	if state != mesos.TASK_FINISHED {
+		r.endGroup()
+	}
+}
+
+// endGroup ends the other tasks of a group, which lives and dies together.
+func (r *run) endGroup() {
+	for _, other := range r.a.sortedRuns() {
+		if r.executor != nil && other.executor == r.executor && !other.ended {
+			other.kill(new(mesos.KillPolicy), nil)
 		}
 	}
 }
