@@ -42,6 +42,8 @@ type agent struct {
 	mute        bool            // it cannot say how operations go, see errMute
 	tidied      time.Time       // when it was last tried to give up what is left over of volumes
 	passed      time.Time       // when its offers were last passed on to another role
+	passes      int             // how often that was for a launch
+	offeredFor  map[string]bool // roles for which something of it was offered
 	recorded    bool            // agentRecord is in the store, or on its way there
 	written     bool            // agentRecord, as it was at some time, is in the store
 	shown       *hostmgr.Host   // as it was last reported, nil if it was not

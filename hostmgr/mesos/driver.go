@@ -222,7 +222,9 @@ func (d *driver) recover() error {
 func (d *driver) newAgent(record agentRecord) *agent {
 	d.agentSerial = max(d.agentSerial+1, record.Serial)
 	record.Serial = cmp.Or(record.Serial, d.agentSerial)
-	a := &agent{agentRecord: record, offers: map[string]*offer{}, runs: map[cluster.RunID]*run{}, inverse: map[string]bool{}}
+	a := &agent{
+		agentRecord: record, offers: map[string]*offer{}, runs: map[cluster.RunID]*run{}, inverse: map[string]bool{}, offeredFor: map[string]bool{},
+	}
 	d.agents[a.ID] = a
 	if a.Name != "" {
 		d.byName[a.Name] = a

@@ -134,6 +134,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		role := cmp.Or(o.AllocationInfo.GetRole(), d.config.Roles[0])
 		held := &offer{id: o.ID.Value, role: role, agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
+		a.offeredFor[role] = true
 		a.rouse(held.role, held.total)
 		d.touch(a)
 		if a.closing(now, d.config.MaintenanceLead) {

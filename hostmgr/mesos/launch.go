@@ -170,6 +170,7 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 	}
 	if len(b.runs) == 0 {
 		if wrongRole {
+			a.passes++
 			d.passOn(s, a, offers, d.config.OfferWait)
 		}
 		return

@@ -71,6 +71,9 @@ func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Ope
 		}
 		return disk, nil, otherRole{err}
 	}
+	if role := b.unseen(); role != "" {
+		return disk, nil, otherRole{fmt.Errorf("mesos: whether the host has volume %q for role %q is not known before something of it is offered for that", id, role)}
+	}
 	if disk, err = b.supply.takeAlike(nameDisk, megabytesOf(b.d.config.VolumeBytes)); err != nil {
 		return disk, nil, fmt.Errorf("volume %q: %w", id, err)
 	}
@@ -95,6 +98,21 @@ func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Ope
 		Type: api.Offer_Operation_CREATE, Create: &api.Offer_Operation_Create{Volumes: []api.Resource{disk}},
 	})
 	return disk, operations, nil
+}
+
+// maxPasses is after how many offers that were passed on without one for a role that role counts as one for which nothing of the agent is
+// ever offered, as where all of it is reserved to others.
+const maxPasses = 5
+
+// unseen returns a role for which the agent, of which we may know from its first offer only, may have volumes that we have not seen; "" if
+// there is none.
+func (b *batch) unseen() string {
+	for _, role := range b.d.config.volumeRoles() {
+		if !b.agent.offeredFor[role] && b.agent.passes < maxPasses {
+			return role
+		}
+	}
+	return ""
 }
 
 // prepared returns who learns how an operation for a run went, with the mutex held. A volume is the agent's from then on, whatever becomes

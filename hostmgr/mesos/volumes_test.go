@@ -259,6 +259,58 @@ func TestAVolumeOfAnAgentThatWasAway(t *testing.T) {
 	})
 }
 
+// TestAVolumeThatWasThereBefore a host manager knew its agent is found for whichever role it is, and not made again, empty, for the one for
+// which the agent is offered first: with a new state folder, and where a new agent has the disk of the one before.
+func TestAVolumeThatWasThereBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		drive := func(dir string, roles ...string) (*settled, *drivertest.Recorder) {
+			return w.drive(t, func(c *Config) { withRole(c); c.Dir, c.Roles = dir, roles })
+		}
+		ours := t.TempDir()
+		run := func(d *settled, n int) {
+			require.NoError(t, d.Launch(t.Context(), storing(n, "v", "second")))
+			time.Sleep(time.Minute)
+			last := d.Inventory()[len(d.Inventory())-1]
+			require.Equal(t, cluster.TaskSucceeded, last.State, last.Message)
+		}
+		d, _ := drive(t.TempDir(), "z")
+		run(d, 0)
+		require.NoError(t, d.Close())
+
+		d, recorder := drive(ours, "a", "z")
+		run(d, 1)
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+		require.Len(t, w.Volumes("h0"), 1)
+		w.CrashHost("h0")
+		w.RenewAgent("h0")
+		time.Sleep(10 * time.Second)
+		run(d, 2)
+		require.Equal(t, []mesostest.Volume{{Role: "z", ID: "v", Made: 1}}, w.Volumes("h0"))
+		require.NoError(t, d.Close())
+	})
+}
+
+// TestAVolumeWhereOneRoleHasAll: where nothing of an agent is ever offered for a role, nothing is waited for.
+func TestAVolumeWhereOneRoleHasAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		for i := range spec.Resources {
+			spec.Resources[i].Reservations = reservedDisk(api.Resource_ReservationInfo_STATIC, 1).Reservations
+		}
+		w.AddAgent(spec)
+		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"a", "eng"} })
+		begun := time.Now()
+		for n := 0; len(hosted(t, recorder).Volumes) == 0; n++ {
+			require.Less(t, time.Since(begun), 2*time.Minute)
+			require.NoError(t, d.Launch(t.Context(), storing(n, "v", "second")))
+			time.Sleep(5 * time.Second)
+		}
+		require.NoError(t, d.Close())
+	})
+}
+
 // TestAVolumeThatSomebodyElseDestroyed, or uses: it is given up, and known again if it is offered.
 func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
 	const with = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"o-v"},"framework_id":{"value":"f-1"},"agent_id":{"value":"a-1"},

@@ -158,7 +158,14 @@ func (w *accepted) apply(op *mesos.Offer_Operation) error {
 	if err := w.a.unique(volumes); err != nil {
 		return err
 	}
-	return w.convert(withoutVolume(volumes), volumes)
+	if err := w.convert(withoutVolume(volumes), volumes); err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		w.m.c.volumes++
+		w.a.made[v.key] = w.m.c.volumes
+	}
+	return nil
 }
 
 // convert changes resources of the agent from one kind into another.

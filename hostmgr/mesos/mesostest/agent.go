@@ -32,7 +32,8 @@ type agent struct {
 	c     *Cluster
 	id    string
 	spec  AgentSpec
-	total bag // as RESERVE and CREATE have left it
+	total bag            // as RESERVE and CREATE have left it
+	made  map[string]int // which volume of all that were made each one is, by its kind's key
 
 	stopped   bool // its process is dead; what it runs goes on
 	cut       bool // nothing comes through, and nobody notices
@@ -87,7 +88,7 @@ func (c *Cluster) newAgent(spec AgentSpec) *agent {
 	spec.Attributes = maps.Clone(spec.Attributes)
 	a := &agent{
 		c: c, id: fmt.Sprintf("%s-S%d", c.firstID, c.serial), spec: spec, total: bagOf(spec.Resources),
-		runs: make(map[runKey]*run), executors: make(map[runKey]*executor),
+		runs: make(map[runKey]*run), executors: make(map[runKey]*executor), made: make(map[string]int),
 	}
 	c.serial++
 	c.agents = append(c.agents, a)
@@ -168,6 +169,39 @@ func (c *Cluster) RebootHost(hostname string) {
 	spec := c.at(hostname).spec
 	c.mu.Unlock()
 	c.AddAgent(spec)
+}
+
+// RenewAgent is RebootHost where the disk is kept: what the old agent had reserved and its volumes are the new one's.
+func (c *Cluster) RenewAgent(hostname string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.at(hostname)
+	a := c.newAgent(old.spec)
+	a.total, a.made = old.total, old.made
+	a.register()
+}
+
+// Volume is a persistent volume of an agent.
+type Volume struct {
+	Role, ID string
+	Made     int // counts the volumes of the cluster as they are made: one that is made again is another
+}
+
+// Volumes lists those of the agent that came last on a host.
+func (c *Cluster) Volumes(hostname string) []Volume {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.at(hostname)
+	return a.volumesIn(a.total)
+}
+
+func (a *agent) volumesIn(b bag) (all []Volume) {
+	for _, p := range b {
+		if id := p.kind.Disk.GetPersistence().GetID(); id != "" {
+			all = append(all, Volume{Role: p.reservedFor(), ID: id, Made: a.made[p.key]})
+		}
+	}
+	return all
 }
 
 // UnregisterAgent makes the agent leave for good, as an operator does with SIGUSR1: what it runs is killed.

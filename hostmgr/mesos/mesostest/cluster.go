@@ -51,6 +51,7 @@ type Cluster struct {
 	agents  []*agent // all there ever were, in the order of their coming
 	byID    map[string]*agent
 	serial  int // of agent ids
+	volumes int // that were made
 	firstID string
 	faults  faultState
 	reg     registry

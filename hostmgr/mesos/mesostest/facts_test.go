@@ -1006,6 +1006,13 @@ func TestReservationsAndVolumes(t *testing.T) {
 		require.Equal(t, "u OPERATION_FINISHED true", state())
 		require.Contains(t, f.on("h1").amounts, "disk(<nil>):")
 		require.NotContains(t, f.on("h1").amounts, "disk(eng)")
+
+		do(f.on("h1"), operation("RESERVE", "r3", "reserve", "resources", disk), operation("CREATE", "c3", "create", "volumes", volume))
+		b.CrashHost("h1")
+		b.RenewAgent("h1")
+		pass(200 * time.Millisecond)
+		require.Contains(t, f.on("h1").amounts, "disk(eng):100.0")
+		require.Equal(t, []mesostest.Volume{{Role: "eng", ID: "v", Made: 2}}, b.Volumes("h1"))
 	})
 }
 

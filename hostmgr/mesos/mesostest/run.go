@@ -37,6 +37,7 @@ type Run struct {
 	Started                              time.Time       // of the process
 	Ended                                time.Time       // zero while it runs
 	State                                mesos.TaskState // RUNNING, how it ended, or LOST where nobody was left to tell
+	Volumes                              []Volume        // that it or its executor has
 }
 
 // History is the runs of a Cluster, in the order of their starts.
@@ -133,7 +134,10 @@ func (r *run) start() {
 		}
 		r.record = &Run{
 			Framework: r.framework, TaskID: r.id, AgentID: r.a.id, Hostname: r.a.spec.Hostname, Started: c.clock.Now(),
-			State: mesos.TASK_RUNNING,
+			State: mesos.TASK_RUNNING, Volumes: r.a.volumesIn(r.has),
+		}
+		if r.executor != nil {
+			r.record.Volumes = append(r.record.Volumes, r.a.volumesIn(r.executor.has)...)
 		}
 		c.history = append(c.history, r.record)
 		r.update(mesos.TASK_STARTING, nil)
