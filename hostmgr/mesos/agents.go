@@ -307,7 +307,7 @@ func (d *driver) hostName(o *api.Offer) string {
 	}
 	for _, try := range names {
 		other := d.byName[try]
-		if other != nil && other.lost && (len(other.runs) == 0 || samePort(other)) {
+		if other != nil && other.lost && (other.forgettable() || samePort(other)) {
 			d.succeeded(other)
 			other = nil
 		}

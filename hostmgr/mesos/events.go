@@ -189,16 +189,14 @@ func (d *driver) loseAgent(a *agent) {
 		a.lost = true
 		d.touch(a)
 	}
-	if d.forgettable(a) {
+	if a.forgettable() {
 		d.forget(a)
 	}
 }
 
-// forgettable reports whether nothing that is known of an agent that is lost will be asked for: no run of it has an end to come, and if it
-// comes back with volumes, each is offered before it could be made again for another role.
-func (d *driver) forgettable(a *agent) bool {
-	return len(a.runs) == 0 && (len(a.Machine.Volumes) == 0 || len(d.config.volumeRoles()) < 2)
-}
+// forgettable reports whether nothing that is known of an agent that is lost will be asked for: no run of it has an end to come, and no
+// task comes back to it by its name, for its volumes.
+func (a *agent) forgettable() bool { return len(a.runs) == 0 && len(a.Machine.Volumes) == 0 }
 
 // foundAgent takes in that the master has contact with an agent.
 func (d *driver) foundAgent(a *agent) {

@@ -522,6 +522,32 @@ func TestMachinesOfOneHostname(t *testing.T) {
 	named(map[string]string{"h0": "a-6", "h0:5051": "a-7", "h0:10.0.0.9:5051": "a-5"})
 }
 
+// TestMachinesOfOneHostnameThatComeBack in any order have their names as before, by which stateful tasks find their volumes.
+func TestMachinesOfOneHostnameThatComeBack(t *testing.T) {
+	const volume = `"resources":[{"name":"disk","type":"SCALAR","scalar":{"value":64.0},"allocation_info":{"role":"*"},
+"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"v"},"volume":{"container_path":"x","mode":"RW"}}},`
+	k := newTalk(t)
+	offer := func(round int, agent, port string) {
+		id := fmt.Sprint("o-", agent, round)
+		k.say <- strings.NewReplacer("a-1", agent, "5051", port, `"resources":[`, volume).Replace(fmt.Sprintf(factOffer, id, 4.0))
+		k.d.comesTo(t, func() bool { return k.d.offers[id] != nil })
+	}
+	offer(1, "a-1", "5051")
+	offer(1, "a-2", "5052")
+	for _, agent := range []string{"a-1", "a-2"} {
+		k.say <- `{"type":"FAILURE","failure":{"agent_id":{"value":"` + agent + `"}}}`
+		k.d.comesTo(t, func() bool { return k.d.agents[agent] == nil || k.d.agents[agent].lost })
+	}
+	offer(2, "a-2", "5052")
+	offer(2, "a-3", "5053") // new
+	offer(2, "a-1", "5051")
+	k.d.mu.Lock()
+	defer k.d.mu.Unlock()
+	for agent, name := range map[string]string{"a-1": "h0", "a-2": "h0:5052", "a-3": "h0:5053"} {
+		require.Equal(t, name, k.d.agents[agent].Name)
+	}
+}
+
 // TestARunIsOfOneRole: what offers for several roles have together is no room for one run, and neither reported nor promised.
 func TestARunIsOfOneRole(t *testing.T) {
 	k := newTalk(t, func(c *Config) { c.Roles = []string{"a", "b"} })

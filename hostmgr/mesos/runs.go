@@ -180,7 +180,7 @@ func (d *driver) detach(r *run) {
 	a.unqueue(r)
 	d.touch(a)
 	d.leave(a)
-	if a.lost && d.forgettable(a) {
+	if a.lost && a.forgettable() {
 		d.forget(a)
 	}
 }
