@@ -52,7 +52,7 @@ const missedHeartbeats = 3
 // The channels are closed at the first subscription and at its first offers.
 func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 	var once, first sync.Once
-	backoff, shown := minBackoff, ""
+	backoff, shown := minBackoff, new(complaints)
 	for d.ctx.Err() == nil {
 		begun := time.Now()
 		worked, err := d.subscribe(func() { once.Do(func() { close(subscribed) }) }, func() { first.Do(func() { close(offered) }) })
@@ -67,10 +67,9 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 			return
 		}
 		if worked && time.Since(begun) > maxBackoff { // else the master may end every subscription with the same nonsense
-			backoff, shown = minBackoff, ""
+			backoff, shown = minBackoff, new(complaints)
 		}
-		if message := err.Error(); message != shown {
-			shown = message
+		if shown.first(err.Error()) {
 			d.config.Log.Warn("no subscription, trying again", "error", err)
 		}
 		if pauseFor(d.ctx, backoff/2+rand.N(backoff/2)) != nil {

@@ -1,11 +1,14 @@
 package mesos
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +99,30 @@ func TestAMasterThatIsOff(t *testing.T) {
 			require.Equal(t, time.Second, time.Since(begun))
 			time.Sleep(dialTimeout) // net/http does not call the dialling off
 		})
+	})
+}
+
+// TestMastersThatAreAllOff: what is wrong with each of them is logged once, until there is a subscription.
+func TestMastersThatAreAllOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		var log bytes.Buffer
+		d, _ := w.drive(t, func(c *Config) {
+			c.Masters, c.Log = "one:5050,two:5050,master:5050", slog.New(slog.NewTextHandler(&log, nil))
+		})
+		time.Sleep(time.Minute)
+		for range 2 {
+			synctest.Wait()
+			log.Reset()
+			w.SetMasterDown("master:5050", true)
+			w.BreakStreams(false)
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			require.Equal(t, 4, strings.Count(log.String(), "no subscription"), "the end of the stream, and of each: %s", &log)
+			w.SetMasterDown("master:5050", false)
+			time.Sleep(time.Minute)
+		}
+		require.NoError(t, d.Close())
 	})
 }
 
