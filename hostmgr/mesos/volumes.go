@@ -248,7 +248,7 @@ func (d *driver) destroy(host, name string, begun time.Time, late bool, without 
 		if disk, there := newSupply(o.pieces).takeVolume(name); there {
 			return d.sendDestroy(s, a, o, disk), nil
 		}
-		if several := len(d.config.Roles) > 1; several && o.since.Before(begun) {
+		if several := len(d.config.Roles) > 1; several && !o.since.After(begun) {
 			old = append(old, o)
 		} else {
 			without[o.role], others = true, append(others, o)

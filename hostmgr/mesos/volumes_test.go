@@ -333,6 +333,27 @@ func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
 	}
 }
 
+// TestAnOfferOfTheMomentInWhichAVolumeIsLookedFor may be from before the last call that gave the volume back, and says nothing about it.
+func TestAnOfferOfTheMomentInWhichAVolumeIsLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"a", "z"} })
+		d.mu.Lock()
+		a, begun := d.byName["h0"], time.Time{}
+		a.keep(cluster.HeldVolume{Name: "v"})
+		for _, o := range a.offers {
+			begun = o.since
+		}
+		d.mu.Unlock()
+		require.False(t, begun.IsZero())
+		without := map[string]bool{}
+		_, err := d.destroy("h0", "v", begun, false, without)
+		require.ErrorIs(t, err, errNotOffered)
+		require.Empty(t, without)
+		require.NoError(t, d.Close())
+	})
+}
+
 // TestWhoGetsAVolume: of two runs that come at once with one volume the first; and with several roles one that can have volumes.
 func TestWhoGetsAVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
