@@ -119,6 +119,7 @@ func (l *line) setCut(cut bool) {
 type site struct {
 	*storm
 	name  string
+	roles []string
 	mesos *mesostest.Cluster
 	net   *mesostest.Net
 
@@ -132,8 +133,14 @@ type site struct {
 
 var stormMasters = []string{"one:5050", "two:5050", "three:5050"}
 
+// volumeRoles are the roles of host managers whose tasks can have volumes.
+var volumeRoles = [][]string{{"*", "eng"}, {"a", "b"}, {"eng"}}
+
 func newSite(s *storm, name, root string, seed uint64) *site {
 	at := &site{storm: s, name: name, root: root, dir: filepath.Join(root, name)}
+	if s.volumes {
+		at.roles = volumeRoles[seed%3]
+	}
 	at.mesos = mesostest.New(mesostest.Config{
 		Masters: stormMasters, Behave: stormBehaviour, AgentTimeout: agentTime, Seed: seed, KillPolicyOverrides: seed%2 == 0,
 	})
@@ -164,7 +171,7 @@ func (at *site) start() {
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return up.DialContext(ctx, "", address) }))
 	require.NoError(at, err)
 	driver, err := mesos.New(mesos.Config{
-		Dir: at.dir, Masters: strings.Join(stormMasters, ","), User: "nobody", Dial: masters.DialContext,
+		Dir: at.dir, Masters: strings.Join(stormMasters, ","), User: "nobody", Roles: at.roles, VolumeBytes: 256 << 20, Dial: masters.DialContext,
 		OfferHold: offerHold, FailoverTimeout: 24 * time.Hour, ReconcileEvery: time.Minute,
 	})
 	require.NoError(at, err)
@@ -189,6 +196,7 @@ func (at *site) start() {
 		}
 		assert.NoError(at, driver.Close())
 		assert.NoError(at, conn.Close())
+		at.stop = func(bool) {}
 	}
 }
 

@@ -3,11 +3,13 @@ package mesos_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
@@ -101,6 +103,14 @@ func hostStrike(at *site) *strike {
 	m := at.mesos
 	host := fmt.Sprint("h", at.random.IntN(siteHosts))
 	x := &strike{holds: at.name + "/" + host, where: at.name + "/" + host, lasts: at.upTo(2 * time.Minute)}
+	anew := func() {
+		if at.volumes && at.random.IntN(3) > 0 {
+			m.RenewAgent(host)
+			return
+		}
+		m.RebootHost(host)
+		at.wiped = append(at.wiped, x.out)
+	}
 	switch at.random.IntN(9) {
 	case 0:
 		x.kind = "the agent's process dies"
@@ -118,19 +128,19 @@ func hostStrike(at *site) *strike {
 	case 3:
 		x.kind = "crash"
 		x.begin = func() { m.CrashHost(host) }
-		x.end = func() { m.RebootHost(host) }
+		x.end = anew
 	case 4:
 		x.kind = "unregisters"
 		x.begin = func() { m.UnregisterAgent(host) }
-		x.end = func() { m.RebootHost(host) }
+		x.end = anew
 	case 5:
 		x.kind = "gone, says the operator"
 		x.begin = func() { m.MarkAgentGone(host) }
-		x.end = func() { m.RebootHost(host) }
+		x.end = anew
 	case 6:
 		x.kind = "crash, and gone, says the operator"
 		x.begin = func() { m.CrashHost(host); m.MarkAgentGone(host) }
-		x.end = func() { m.RebootHost(host) }
+		x.end = anew
 	case 7:
 		x.kind = "drained"
 		x.begin = func() { m.DrainAgent(host, 5*time.Second) }
@@ -239,8 +249,11 @@ func restartStrike(at *site) *strike {
 
 // momentStrike happens in a moment.
 func momentStrike(at *site) *strike {
-	s := at.storm
-	switch at.random.IntN(5) {
+	s, kinds := at.storm, 5
+	if s.volumes {
+		kinds++
+	}
+	switch at.random.IntN(kinds) {
 	case 0:
 		return &strike{kind: "streams break", begin: func() { at.mesos.BreakStreams(false) }}
 	case 1:
@@ -252,6 +265,16 @@ func momentStrike(at *site) *strike {
 			runs := at.mesos.Runs()
 			for range min(20, len(runs)) {
 				if at.mesos.KillExecutor(runs[s.random.IntN(len(runs))].TaskID) {
+					return
+				}
+			}
+		}}
+	case 5:
+		return &strike{kind: "a volume is deleted", begin: func() {
+			host := fmt.Sprint("h", s.random.IntN(siteHosts))
+			for _, v := range at.mesos.Volumes(host) {
+				if strings.HasPrefix(v.ID, string(briefJob)) {
+					_ = at.driver.(hostmgr.VolumeKeeper).DeleteVolume(s.Context(), host, v.ID) // it may be in use
 					return
 				}
 			}

@@ -35,12 +35,14 @@ type storm struct {
 	sites         []*site
 
 	jobs     []kind // by uid, from 1
-	services cluster.JobUID
+	volumes  bool   // there are roles beside "*", and tasks with volumes
+	services []cluster.JobUID
 	going    []*strike
 	coming   []*strike       // whose outages go on
 	held     map[string]bool // what the strikes that go on have hold of
 	outages  []*outage
 	mutes    []*outage
+	wiped    []*outage      // in which a disk was lost
 	struck   map[string]int // how often each kind of strike happened
 	done     []string       // what was done, for a failure's message
 }
@@ -51,6 +53,7 @@ const (
 	agentTime = 75 * time.Second
 	offerHold = 5 * time.Minute
 	nServices = 20
+	nKeepers  = 6
 	maxFails  = 2               // of the tasks that always fail
 	portion   = 5 * time.Minute // after each of which more jobs come
 	perMinute = 36              // batch tasks for each minute of the storm
@@ -63,20 +66,26 @@ const (
 	batchJob   kind = "batch"    // tasks that end well after a while; some fail in their first runs, some cannot be launched at first
 	groupJob   kind = "group"    // the same, of two processes
 	serviceJob kind = "services" // tasks that run for ever
+	keeperJob  kind = "keepers"  // the same, each with a volume
+	pairJob    kind = "pairs"    // the same, each of two processes
 	doomedJob  kind = "doomed"   // tasks that always fail
 	briefJob   kind = "brief"    // tasks that run for ever, of a job that is stopped while they come up
 )
 
+// stays reports whether its tasks run until the storm is over, and keeps whether they come back to their volumes.
+func (k kind) stays() bool { return k == serviceJob || k.keeps() }
+func (k kind) keeps() bool { return k == keeperJob || k == pairJob }
+
 // TestStorm: with all that can go wrong going wrong, tasks run as their policies say, none runs twice at once but for a
 // replacement after its timeout, and nothing is left over. What is checked is what the agents really ran. SLUICE_LONG
-// makes it an hour of each of several storms; SLUICE_SEED takes one seed.
+// makes it an hour of each of several storms; SLUICE_SEED takes one seed. Even ones have volumes.
 func TestStorm(t *testing.T) {
 	seeds, lasts := []uint64{1, 2}, 10*time.Minute
 	switch {
 	case os.Getenv("SLUICE_LONG") != "":
 		seeds, lasts = []uint64{1, 2, 3, 4, 5, 6, 7, 8}, time.Hour
 	case testing.Short():
-		seeds, lasts = []uint64{1}, 5*time.Minute
+		seeds, lasts = []uint64{2}, 5*time.Minute
 	}
 	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
 		seeds = []uint64{seed}
@@ -102,10 +111,10 @@ func stormBehaviour(info api.TaskInfo) mesostest.Behaviour {
 		Startup: time.Duration(50+n%500) * time.Millisecond, Runs: time.Duration(5+n%240) * time.Second,
 		TermTakes: time.Duration(n%3000) * time.Millisecond, IgnoresTerm: n%11 == 0,
 	}
-	switch kind(info.Command.GetValue()) {
-	case serviceJob, briefJob:
+	switch job := kind(info.Command.GetValue()); {
+	case job.stays(), job == briefJob:
 		b.Runs = mesostest.Forever
-	case doomedJob:
+	case job == doomedJob:
 		b.Runs, b.ExitCode = b.Runs/4, 3
 	default:
 		if run.Run <= 2 && n%5 == 0 {
@@ -125,7 +134,7 @@ func runOf(task string) (cluster.RunID, error) {
 func runStorm(t *testing.T, seed uint64, lasts time.Duration, dir string) {
 	s := &storm{
 		T: t, random: rand.New(rand.NewPCG(seed, 0)), history: journal.NewMemory(),
-		held: make(map[string]bool), struck: make(map[string]int),
+		held: make(map[string]bool), struck: make(map[string]int), volumes: seed%2 == 0,
 	}
 	s.startScheduler()
 	defer func() { s.killScheduler(false) }() // the one that lives then
@@ -135,7 +144,10 @@ func runStorm(t *testing.T, seed uint64, lasts time.Duration, dir string) {
 		defer at.close()
 	}
 	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/work"}})
-	s.services = s.submit(serviceJob, nServices)
+	s.services = append(s.services, s.submit(serviceJob, nServices))
+	if s.volumes {
+		s.services = append(s.services, s.submit(keeperJob, nKeepers), s.submit(pairJob, nKeepers))
+	}
 	s.submit(doomedJob, 8)
 	s.blow(lasts)
 	s.endsWell(time.Now())
@@ -157,6 +169,7 @@ func (s *storm) blow(lasts time.Duration) {
 		if !now.Before(next) {
 			s.strike(now)
 			s.noLeakedOffer()
+			s.noSecondVolume()
 			next = now.Add(time.Duration(s.random.IntN(12_000)) * time.Millisecond)
 		}
 		time.Sleep(min(next.Sub(now), time.Second) + time.Millisecond)
@@ -191,10 +204,16 @@ func (s *storm) submit(job kind, instances uint32) cluster.JobUID {
 		},
 	}
 	switch job {
-	case groupJob:
+	case groupJob, pairJob:
 		spec.Task.Processes = []cluster.Process{{Name: "a", Command: work}, {Name: "b", Command: work}}
 	case doomedJob:
 		spec.MaxFailures = maxFails
+	}
+	if job.keeps() {
+		spec.Type = cluster.Stateful
+	}
+	if job.keeps() || s.volumes && job == briefJob {
+		spec.Task.Volumes = []cluster.Volume{{Name: string(job) + "-" + cluster.InstanceMark, MountPath: "data"}}
 	}
 	s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
 	return uid
@@ -221,6 +240,19 @@ func (s *storm) noLeakedOffer() {
 	for _, at := range s.sites {
 		for _, o := range at.mesos.Offers() {
 			require.Less(s, time.Since(o.Since), offerHold+8*time.Minute, "offer %s on %s/%s\n%s", o.ID, at.name, o.Hostname, s.story())
+		}
+	}
+}
+
+// noSecondVolume: no agent has two volumes of one name, of which a task would find now the one and now the other.
+func (s *storm) noSecondVolume() {
+	for _, at := range s.sites {
+		for i := range siteHosts {
+			of := make(map[string]mesostest.Volume)
+			for _, v := range at.mesos.Volumes(fmt.Sprint("h", i)) {
+				require.Zero(s, of[v.ID], "and %v on %s/h%d\n%s", v, at.name, i, s.story())
+				of[v.ID] = v
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
 // stopJob stops a job, as soon as there is a scheduler.
@@ -28,17 +29,30 @@ func (s *storm) endsWell(from time.Time) {
 		batchJob: cluster.JobSucceeded, groupJob: cluster.JobSucceeded, doomedJob: cluster.JobFailed, briefJob: cluster.JobKilled,
 	}
 	for i, job := range s.jobs {
-		if job != serviceJob {
+		if !job.stays() {
 			s.await(from, time.Hour, cluster.JobUID(i+1), func(j *cluster.Job) bool { return j.State() == ends[job] })
 		}
 	}
-	s.await(from, time.Hour, s.services, func(j *cluster.Job) bool {
-		return j.Counts[cluster.TaskRunning] == nServices && s.living() == nServices
-	})
-	s.stopJob(s.services)
-	s.await(from, 2*time.Hour, s.services, func(j *cluster.Job) bool {
-		return j.State() == cluster.JobKilled && s.living() == 0 && len(s.known()) == 0
-	})
+	all := 0
+	for _, uid := range s.services {
+		spec := s.scheduler.Snapshot().Job(uid).Spec
+		all += int(spec.Instances) * len(spec.Task.Processes)
+	}
+	for _, uid := range s.services {
+		s.await(from, time.Hour, uid, func(j *cluster.Job) bool {
+			return j.Counts[cluster.TaskRunning] == j.Spec.Instances && s.living() == all
+		})
+	}
+	for _, uid := range s.services {
+		s.stopJob(uid)
+	}
+	for _, uid := range s.services {
+		s.await(from, 2*time.Hour, uid, func(j *cluster.Job) bool {
+			return j.State() == cluster.JobKilled && s.living() == 0 && len(s.known()) == 0
+		})
+	}
+	s.noSecondVolume()
+	s.deleteVolumes()
 	for h := range s.scheduler.Snapshot().Hosts("") {
 		require.Empty(s, h.Tasks)
 		require.True(s, h.Allocated.IsZero())
@@ -50,6 +64,20 @@ func (s *storm) endsWell(from time.Time) {
 		require.Zero(s, used, "resources of %s are still used", at.name)
 		require.LessOrEqual(s, offered, total)
 		require.InDelta(s, siteHosts*8, total, 1e-9, "all hosts are back")
+	}
+}
+
+// deleteVolumes: when nobody uses them, all volumes can be deleted.
+func (s *storm) deleteVolumes() {
+	for _, at := range s.sites {
+		for i := range siteHosts {
+			host := fmt.Sprint("h", i)
+			for _, v := range at.mesos.Volumes(host) {
+				err := at.driver.(hostmgr.VolumeKeeper).DeleteVolume(s.Context(), host, v.ID)
+				require.NoError(s, err, "%v of %s/%s\n%s", v, at.name, host, s.story())
+			}
+			require.Empty(s, at.mesos.Volumes(host), "%s/%s\n%s", at.name, host, s.story())
+		}
 	}
 }
 
@@ -103,10 +131,11 @@ type life struct {
 	where          string // SITE/HOST
 	started, ended time.Time
 	ends           []api.TaskState // of its processes
+	volumes        []mesostest.Volume
 }
 
 func (l *life) String() string {
-	return fmt.Sprintf("%v on %s from %s to %s: %v", l.id, l.where, l.started.Format("15:04:05.000"), l.ended.Format("15:04:05.000"), l.ends)
+	return fmt.Sprintf("%v on %s from %s to %s: %v %v", l.id, l.where, l.started.Format("15:04:05.000"), l.ended.Format("15:04:05.000"), l.ends, l.volumes)
 }
 
 // all and any tell whether its processes ended so.
@@ -128,7 +157,7 @@ func (s *storm) lives() map[cluster.TaskKey][]*life {
 			require.False(s, r.Ended.IsZero(), "%s still runs", r.TaskID)
 			l := byRun[id]
 			if l == nil {
-				l = &life{id: id, where: at.name + "/" + r.Hostname, started: r.Started, ended: r.Ended}
+				l = &life{id: id, where: at.name + "/" + r.Hostname, started: r.Started, ended: r.Ended, volumes: r.Volumes}
 				byRun[id] = l
 			}
 			if r.Started.Before(l.started) {
@@ -232,18 +261,30 @@ func (s *storm) followed(job kind, key cluster.TaskKey, byTask map[cluster.TaskK
 		}
 	}
 	history := func() string { return fmt.Sprintf("task %v: %v\n%s", key, all, s.story()) }
-	switch job {
-	case batchJob, groupJob:
+	switch {
+	case job == batchJob, job == groupJob:
 		require.Equal(s, 1, successes, "one success, and no run after it; %s", history())
 		require.True(s, all[len(all)-1].all(api.TASK_FINISHED), "%s", history())
-	case doomedJob:
+	case job == doomedJob:
 		require.LessOrEqual(s, failures, maxFails+1, "%s", history())
 		require.GreaterOrEqual(s, len(all), maxFails+1, "%s", history())
 		require.True(s, all[len(all)-1].any(api.TASK_FAILED), "%s", history())
-	case serviceJob, briefJob:
+	default:
 		require.Zero(s, successes, "%s", history())
-		if job == serviceJob {
+		if job.stays() {
 			require.True(s, all[len(all)-1].all(api.TASK_KILLED), "%s", history())
 		}
+		for i, l := range all {
+			require.True(s, !job.keeps() || i == 0 || s.found(all[i-1], l), "run %v; %s", l.id, history())
+		}
 	}
+}
+
+// found reports whether a run of a task with a volume began when the one before had ended, where that had been, and with its volume,
+// unless the disk was lost in between.
+func (s *storm) found(l, next *life) bool {
+	wiped := slices.ContainsFunc(s.wiped, func(o *outage) bool {
+		return o.where == l.where && !o.to.Before(l.ended) && !o.from.After(next.started)
+	})
+	return l.where == next.where && !next.started.Before(l.ended) && len(next.volumes) == 1 && (wiped || slices.Equal(l.volumes, next.volumes))
 }
