@@ -264,7 +264,11 @@ func momentStrike(at *site) *strike {
 		return &strike{kind: "an executor is killed", begin: func() {
 			runs := at.mesos.Runs()
 			for range min(20, len(runs)) {
-				if at.mesos.KillExecutor(runs[s.random.IntN(len(runs))].TaskID) {
+				task := runs[s.random.IntN(len(runs))].TaskID
+				if at.mesos.KillExecutor(task) {
+					id, err := runOf(task)
+					require.NoError(s, err)
+					s.shot[id] = true
 					return
 				}
 			}

@@ -42,9 +42,10 @@ type storm struct {
 	held     map[string]bool // what the strikes that go on have hold of
 	outages  []*outage
 	mutes    []*outage
-	wiped    []*outage      // in which a disk was lost
-	struck   map[string]int // how often each kind of strike happened
-	done     []string       // what was done, for a failure's message
+	wiped    []*outage              // in which a disk was lost
+	shot     map[cluster.RunID]bool // whose executors were killed
+	struck   map[string]int         // how often each kind of strike happened
+	done     []string               // what was done, for a failure's message
 }
 
 const (
@@ -134,7 +135,7 @@ func runOf(task string) (cluster.RunID, error) {
 func runStorm(t *testing.T, seed uint64, lasts time.Duration, dir string) {
 	s := &storm{
 		T: t, random: rand.New(rand.NewPCG(seed, 0)), history: journal.NewMemory(),
-		held: make(map[string]bool), struck: make(map[string]int), volumes: seed%2 == 0,
+		held: make(map[string]bool), struck: make(map[string]int), shot: make(map[cluster.RunID]bool), volumes: seed%2 == 0,
 	}
 	s.startScheduler()
 	defer func() { s.killScheduler(false) }() // the one that lives then

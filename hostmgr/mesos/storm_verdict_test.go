@@ -207,11 +207,11 @@ func (s *storm) judge() {
 }
 
 // replaced: a run that lived beside its replacement had been out of reach for as long as it takes, and it ended, by a kill
-// if not by itself, soon after it was in reach again.
+// or a strike if not by itself, soon after it was in reach again.
 func (s *storm) replaced(l, next *life) {
 	ok := slices.ContainsFunc(s.outages, func(o *outage) bool {
 		soon := l.ended.Before(o.to.Add(10 * time.Minute))
-		itself := l.ended.Before(o.to.Add(2*time.Minute)) || l.all(api.TASK_KILLED) || l.any(api.TASK_LOST)
+		itself := l.ended.Before(o.to.Add(2*time.Minute)) || l.all(api.TASK_KILLED) || l.any(api.TASK_LOST) || s.shot[l.id]
 		return o.covers(l.where) && !next.started.Before(o.from.Add(lostAfter)) && soon && itself
 	})
 	require.True(s, ok, "%v, and beside it %v\n%s", l, next, s.story())
