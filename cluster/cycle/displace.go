@@ -112,7 +112,7 @@ func (p *Planner) displace(in Input, out *Output) {
 // recede makes room for those who only borrow where revocable tasks hold more than the slack: others are placed as if these were not
 // there. They alone leave for it, after what they leave for claims.
 func (p *Planner) recede(in Input, out *Output) {
-	if in.KeepAll || !slices.ContainsFunc(p.hosts.byIndex, (*host).overlent) {
+	if in.KeepAll || !p.hosts.lendsTooMuch() {
 		return
 	}
 	d := p.receding(out)
@@ -144,17 +144,12 @@ func (p *Planner) receding(out *Output) displacer {
 
 // mayRecede reports whether revocable tasks could leave for one of the class, which has no host, if that only borrows.
 func (p *Planner) mayRecede(c *class, in *Input, out *Output) bool {
-	if in.KeepAll || c.claims() > 0 || c.key.group.revocable || c.together() || !slices.ContainsFunc(p.hosts.byIndex, (*host).overlent) {
+	if in.KeepAll || c.claims() > 0 || c.key.group.revocable || c.together() || !p.hosts.lendsTooMuch() {
 		return false
 	}
 	d := p.receding(out)
 	c.nominees = 0
 	return d.look(c, false, nil).Len() > 0
-}
-
-// overlent reports whether revocable tasks hold more of the host than the slack.
-func (h *host) overlent() bool {
-	return h != nil && h.rec != nil && !h.rec.Lent.IsZero() && !h.rec.Lent.Sub(h.rec.Lendable()).Positive().IsZero()
 }
 
 // dominant returns the largest share that the request has of any dimension of the total, in millionths.

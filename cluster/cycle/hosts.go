@@ -97,6 +97,7 @@ type hosts struct {
 	total        cluster.Resources
 	largest      cluster.Resources // in each dimension, of one host that takes work
 	lendable     cluster.Resources // slack of the hosts that take work, and what is lent beside it
+	overlent     bool              // revocable tasks hold more than the slack of one of them
 }
 
 // rack is the hosts of one rack; "" names one, too.
@@ -142,7 +143,7 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 		t.version++
 	}
 	if h.rec == nil || h.rec.State() != rec.State() || rec.State() != cluster.HostUp || !h.rec.Capacity.Equal(rec.Capacity) ||
-		!h.rec.Lendable().Equal(rec.Lendable()) {
+		!h.rec.Lendable().Equal(rec.Lendable()) || !h.rec.Excess().Equal(rec.Excess()) {
 		t.sums++
 	}
 	if h.rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec) {
@@ -294,14 +295,16 @@ func (t *hosts) sum() {
 	if t.summed == t.sums {
 		return
 	}
-	t.total, t.lendable, t.largest = cluster.Resources{}, cluster.Resources{}, cluster.Resources{}
+	t.total, t.lendable, t.largest, t.overlent = cluster.Resources{}, cluster.Resources{}, cluster.Resources{}, false
 	for _, h := range t.byIndex {
 		switch {
 		case h == nil:
 		case h.rec.State() == cluster.HostUp:
 			t.total = t.total.Add(h.rec.Capacity)
 			t.largest = t.largest.Add(h.rec.Capacity.Sub(t.largest).Positive())
-			t.lendable = t.lendable.Add(h.rec.Lendable()).Add(h.rec.Excess())
+			excess := h.rec.Excess()
+			t.lendable = t.lendable.Add(h.rec.Lendable()).Add(excess)
+			t.overlent = t.overlent || !excess.IsZero()
 		default:
 			t.total = t.total.Add(h.rec.Allocated)
 			t.lendable = t.lendable.Add(h.rec.Lent)

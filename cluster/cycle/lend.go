@@ -45,6 +45,12 @@ func (t *hosts) slack() cluster.Resources {
 	return t.lendable
 }
 
+// lendsTooMuch reports whether revocable tasks hold more than the slack of a host that takes work. Complexity: as slack.
+func (t *hosts) lendsTooMuch() bool {
+	t.sum()
+	return t.overlent
+}
+
 // revoke asks revocable tasks to leave where they and what the others use, by the last measurement, exceed the host: those
 // that lose least, and of those none that could stay. A gang leaves as a whole. While all are kept this waits.
 func (p *Planner) revoke(keepAll bool, out *Output) {
