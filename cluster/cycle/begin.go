@@ -23,9 +23,9 @@ func (p *Planner) begin(c *class) (best []share) {
 // maxDomains is in how many domains room is sought for the first tasks of a class, at most.
 const maxDomains = 4
 
-// inCheapest calls do with the hosts of a domain in which the first tasks of a class may be, until it has found places for count of them: first
-// where they seem to cost least, by what one costs on a host, and how many that takes. Where the class does not wait for first ones it is
-// called once, with nil for all hosts. Complexity: hosts.
+// inCheapest calls do with the hosts of a domain in which the first tasks of a class may be, until it has found places for count of
+// them: first where they seem to cost least, by what one costs on a host, and how many that takes. Where the class does not wait for
+// first ones it is called once, with nil for all hosts. Complexity: hosts.
 func (p *Planner) inCheapest(c *class, count int64, cost func(*host) (flowgraph.Cost, int64), do func(hosts []*host) bool) {
 	if !c.row.rule.unbegun() {
 		do(nil)

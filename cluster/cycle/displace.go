@@ -251,7 +251,7 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 	}, func(hosts []*host) bool {
 		all := d.look(c, moves, hosts)
 		some = some || all.Len() > 0
-		return all.Len() > 0 && d.serveOn(c, all, moves, count)
+		return d.serveOn(c, all, moves, count)
 	})
 	if !some {
 		d.vain[what] = d.p.hosts.clock
@@ -286,9 +286,9 @@ func (d *displacer) serveOn(c *class, all *options, moves bool, count int64) boo
 	return len(d.done) > began
 }
 
-// look lists the hosts on which room could be made for the class, the cheapest one with its price, by what that costs at least, of those where it may begin if it is given these. What no gang has
-// claims for is full everywhere, unless it waits for a limit: then only hosts come into question that somebody leaves or might leave, or on
-// which room is held.
+// look lists the hosts on which room could be made for the class by what that costs at least, the cheapest one with its price; of those
+// where it may begin, if it is given these. What no gang has claims for is full everywhere, unless it waits for a limit: then only hosts
+// come into question that somebody leaves or might leave, or on which room is held.
 func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	all := &options{}
 	if d.seek(c, moves).vain {

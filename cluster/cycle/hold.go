@@ -254,13 +254,9 @@ func (p *Planner) allows(u *unit, h *host) bool {
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, p.hosts.byID[u.hold.Host], gone) // it counts as held there itself
 	defer func() { p.labels.takeBack(mark) }()
-	for _, x := range r.rule.order {
-		if x.unbegun() && x.tally.total.most == 0 { // nobody else has room held: it begins where that is
-			x.tally.seed, _ = h.rec.Domain(x.tally.domain)
-			defer func() { x.tally.seed = "" }()
-		}
-	}
-	return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
+	return startIn(r.firsts(), []*host{h}, func([]*host) bool { // where nobody else has room held it begins there
+		return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
+	})
 }
 
 // land picks the devices that a held task gets on its host: those that are held for it, or where these are not free, or would not do

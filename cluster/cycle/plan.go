@@ -171,7 +171,6 @@ func (p *Planner) price(now cluster.Time) {
 		p.localize(c)
 		c.price = clamp(p.model.Wait(&p.round, &c.seen))
 		c.large = p.hosts.isLarge(c.row.task.Resources)
-		c.skipped = c.skipped || c.row.rule.unbegun() // see insert
 	}
 }
 

@@ -43,7 +43,8 @@ func (s *gates) init(t *Tree) {
 	}
 }
 
-// openQueues sets how many waiting tasks of each group the limits on jobs, and the cores of gangs, let in. Complexity: the groups, with a logarithmic factor.
+// openQueues sets how many waiting tasks of each group the limits on jobs, and the cores of gangs, let in. Complexity: the groups, with a
+// logarithmic factor.
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
 		q.valid = false
