@@ -187,6 +187,13 @@ func sameSpec(have, want *cluster.JobSpec) bool {
 	return proto.Equal(a, b)
 }
 
+// sameButInstances is sameSpec for any number of instances.
+func sameButInstances(have, want *cluster.JobSpec) bool {
+	scaled := *want
+	scaled.Instances = have.Instances
+	return sameSpec(have, &scaled)
+}
+
 // GetJob implements sluicev1.JobServiceServer.
 func (a *jobService) GetJob(_ context.Context, r *sluicev1.GetJobRequest) (*sluicev1.GetJobResponse, error) {
 	snapshot := a.s.Snapshot()

@@ -126,9 +126,7 @@ func left(in *cluster.State, j *cluster.Job) (version uint64) {
 // is superseded, and one that left instances is begun again. After one that did not come to its end, what to return to stays what
 // that one came from: its own spec has not shown that it is any good.
 func updateBy(in *cluster.State, j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
-	scaled := *spec
-	scaled.Instances = j.Spec.Instances
-	same, before := sameSpec(j.Spec, &scaled), left(in, j)
+	same, before := sameButInstances(j.Spec, spec), left(in, j)
 	if same && (spec.Instances != j.Spec.Instances || before == 0) {
 		return nil
 	}
@@ -345,9 +343,7 @@ func rollback(tx *Tx, j *cluster.Job, to *uint64) error {
 // lastOther returns the last version that differs from the present one by more than the number of instances, 0 if none is kept.
 func lastOther(j *cluster.Job) uint64 {
 	for _, v := range slices.Backward(j.Past) {
-		scaled := *v.Spec
-		scaled.Instances = j.Spec.Instances
-		if !sameSpec(&scaled, j.Spec) {
+		if !sameButInstances(j.Spec, v.Spec) {
 			return v.Number
 		}
 	}
