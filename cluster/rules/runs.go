@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -31,7 +30,10 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 	if e.Reason == cluster.ReasonLaunchRefused && t.State.CanBecome(cluster.TaskPending) {
 		// Given back: the run never began, so it is no failure.
 		again := &cluster.TaskRequeued{Task: e.Task, Reason: e.Reason, NotBefore: backOff(tx, t, j, e.Reason), Message: e.Message}
-		if err := errors.Join(tx.Emit(again), leaveHome(tx, e.Task)); err != nil || !breaks(tx, j, t) {
+		if err := tx.Emit(again); err != nil {
+			return Applied, err
+		}
+		if err := leaveHome(tx, e.Task); err != nil || !breaks(tx, j, t) {
 			return Applied, err
 		}
 		return Applied, giveBack(tx, j)
