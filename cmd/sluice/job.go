@@ -188,20 +188,18 @@ hold: then it is those that have ended, with --stop all, and --dry-run lists the
 			if err != nil {
 				return err
 			}
-			seen := map[string]bool{} // to be there: then it may go by itself before its turn comes, when its time to be listed is over
-			for _, name := range args {
-				seen[name] = selected
-			}
+			stopped := map[string]bool{}
 			if stop && len(args) > 1 { // all at once: what is wrong with one is told below
 				_ = each(cmd.Context(), args, func(name string) error {
 					_, err := call(cmd.Context(), c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name})
-					seen[name] = seen[name] || err == nil
+					stopped[name] = err == nil
 					return err
 				})
 			}
 			return each(cmd.Context(), args, func(name string) error {
 				res, err := c.remove(cmd.Context(), a, name, stop, expected)
-				if err != nil && codeOf(err) == exitNotFound && seen[name] {
+				// What was there may go by itself before its turn comes, when its time to be listed is over.
+				if err != nil && codeOf(err) == exitNotFound && (selected || stopped[name]) {
 					res, err = &sluicev1.DeleteJobResponse{Name: name}, nil
 				}
 				if err != nil {
