@@ -121,6 +121,19 @@ func TestARunOfAnAgentThatIsForgotten(t *testing.T) {
 	require.Equal(t, "h0", recorder.Hosts()[0].Name)
 }
 
+// serving starts a driver, of a scheduler that hears of nothing but the start of the run that it has launched on h0.
+func (w *world) serving(t *testing.T) *driver {
+	d := newDriver(t, w.config())
+	require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
+	require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+	for range 3 {
+		time.Sleep(time.Second)
+		d.Durable(d.Inventory()[0])
+	}
+	require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+	return d
+}
+
 // TestTheEndOfARunOutlivesItsAgent: a run ended with its machine, and before the scheduler knew, the agent that came in its
 // place was gone too, and the driver restarted. Mesos calls the run unreachable for ever.
 func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
@@ -128,14 +141,7 @@ func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
 		w.dir = dir
-		d := newDriver(t, w.config()) // of a scheduler that hears of nothing but the run's start
-		require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
-		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
-		for range 3 {
-			time.Sleep(time.Second)
-			d.Durable(d.Inventory()[0])
-		}
-		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		d := w.serving(t)
 		w.CrashHost("h0")
 		time.Sleep(2 * time.Minute)
 		w.RebootHost("h0")
@@ -181,14 +187,7 @@ func TestTheNameOfAHostOutlivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 1)
 		w.dir = dir
-		d := newDriver(t, w.config()) // of a scheduler that hears of nothing but the run's start
-		require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
-		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
-		for range 3 {
-			time.Sleep(time.Second)
-			d.Durable(d.Inventory()[0])
-		}
-		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		d := w.serving(t)
 		w.UnregisterAgent("h0")
 		becomes(t, d, runID(0), cluster.TaskLost)
 		require.NoError(t, d.Close())

@@ -757,23 +757,20 @@ func TestAGroupLivesAndDiesTogether(t *testing.T) {
 		amount = executorAmount
 		pass(200 * time.Millisecond)
 		o = f.on("h3")
-		launch(o, taskJSON("c", o.agent, "x", 0.5)+","+taskJSON("d", o.agent, "fail", 0.5))
-		for range 3 {
-			f.settle("c")
-			f.settle("d")
+		dies := func(good, bad, command string) {
+			launch(o, taskJSON(good, o.agent, "x", 0.5)+","+taskJSON(bad, o.agent, command, 0.5))
+			for range 3 {
+				f.settle(good)
+				f.settle(bad)
+			}
+			require.Equal(t, "TASK_FAILED", f.last(bad).state)
+			require.Equal(t, "TASK_KILLED", f.last(good).state)
 		}
-		require.Equal(t, "TASK_FAILED", f.last("d").state)
-		require.Equal(t, "TASK_KILLED", f.last("c").state)
+		dies("c", "d", "fail")
 		b.RescindOffers()
 		pass(200 * time.Millisecond) // all is in one offer
 		o = f.on("h3")
-		launch(o, taskJSON("g", o.agent, "x", 0.5)+","+taskJSON("h", o.agent, "missing", 0.5))
-		for range 3 {
-			f.settle("g")
-			f.settle("h")
-		}
-		require.Equal(t, "TASK_FAILED", f.last("h").state)
-		require.Equal(t, "TASK_KILLED", f.last("g").state)
+		dies("g", "h", "missing")
 	})
 }
 

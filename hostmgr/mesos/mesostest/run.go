@@ -181,8 +181,11 @@ func (r *run) end(code, signal int) {
 
 // endGroup ends the other tasks of a group, which lives and dies together.
 func (r *run) endGroup() {
+	if r.executor == nil {
+		return
+	}
 	for _, other := range r.a.sortedRuns() {
-		if r.executor != nil && other.executor == r.executor && !other.ended {
+		if other.executor == r.executor && !other.ended {
 			other.kill(new(mesos.KillPolicy), nil)
 		}
 	}
