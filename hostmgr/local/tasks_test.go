@@ -171,7 +171,7 @@ func TestKillOfSeveral(t *testing.T) {
 	}
 	early := f.task(0, spec, nil)
 	eventually(t, "init step runs", func() bool { return exists(filepath.Join(f.state.run(early.String()), workFolder), "begun") })
-	require.Equal(t, cluster.TaskStarting, f.status(early).State)
+	eventually(t, "the driver knows of it", func() bool { return f.status(early).State == cluster.TaskStarting })
 	require.NoError(t, f.Kill(t.Context(), early, time.Minute))
 	s := f.ended(early)
 	require.Equal(t, cluster.TaskKilled, s.State, "%+v", s)
