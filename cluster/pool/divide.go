@@ -127,7 +127,7 @@ func (t *Tree) divideDominant(n *node) {
 			out:    s.asks[(count+i)*dims : (count+i+1)*dims],
 		}
 	}
-	t.dominant.divide(amounts, n.entitled)
+	t.dominant.divide(amounts, t.measure(n, n.entitled))
 	for i, c := range n.children {
 		child := &t.nodes[c]
 		for d, part := range t.dominant.members[i].out {
@@ -138,4 +138,26 @@ func (t *Tree) divideDominant(n *node) {
 			}
 		}
 	}
+}
+
+// most returns what a pool may have at most: its limit, or all there is.
+func (t *Tree) most(n *node) []int64 {
+	most := slices.Clone(n.limit)
+	for d, all := range t.nodes[0].entitled {
+		most[d] = min(most[d], all)
+	}
+	return most
+}
+
+// measure returns against what shares of a bound of a pool are measured: the most that it may have, where it gets all that it claims, else as
+// much less. What hardly anybody in it asks for is not scarce for that.
+func (t *Tree) measure(n *node, bound []int64) []int64 {
+	total, most := slices.Clone(bound), t.most(n)
+	for d, claim := range n.claim {
+		if claim > 0 && claim < most[d] {
+			scaled := wide(uint64(max(0, bound[d])), uint64(most[d])).over(uint64(claim))
+			total[d] = max(bound[d], min(most[d], int64(scaled)))
+		}
+	}
+	return total
 }

@@ -47,16 +47,32 @@ type partyLine struct {
 // the order of the whole queue.
 func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	parties := w.parties(order)
+	all := w.gather(parties)
+	parts := make([]bands, len(parties))
+	for tier, bound := range bounds {
+		for i, part := range w.split(bound, w.a.tree.measure(w.leaf(), bound), all) {
+			parts[i][tier] = part
+		}
+	}
+	w.q.shares = make([]share, len(parties))
+	for i, p := range parties {
+		w.admit(p.line, parts[i])
+		w.q.shares[i] = share{p.Party, parts[i][cluster.TierEntitled]}
+	}
+	w.topUp(bounds)
+}
+
+// gather finds out what parties ask for, and what each has that may not be preempted, of which it returns the sum.
+func (w *walk) gather(parties []*partyLine) (all []int64) {
 	equal := slices.Repeat([]uint64{1}, len(w.a.tree.dims))
-	fixed, all := make([][]int64, len(parties)), w.vector(nil)
+	all = w.vector(nil)
 	w.dominant.members = make([]member, len(parties))
 	for i, p := range parties {
 		m := &w.dominant.members[i]
-		fixed[i] = w.vector(nil)
-		*m = member{ask: w.vector(nil), has: fixed[i], out: w.vector(nil), weight: equal}
+		*m = member{ask: w.vector(nil), has: w.vector(nil), out: w.vector(nil), weight: equal}
 		for _, r := range p.line.running {
 			if w.standing(r) == math.MaxInt32 {
-				addTimes(fixed[i], w.request[r], w.q.groups[r].Running)
+				addTimes(m.has, w.request[r], w.q.groups[r].Running)
 			} else {
 				addTimes(m.ask, w.request[r], w.q.groups[r].Running)
 			}
@@ -67,27 +83,27 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 			}
 			addTimes(m.ask, w.request[r], w.q.open[r])
 		}
-		addTimes(all, fixed[i], 1)
+		addTimes(all, m.has, 1)
 	}
-	parts := make([]bands, len(parties))
-	for tier, bound := range bounds {
-		left := w.vector(bound)
-		for d := range left {
-			left[d] = max(0, sub(left[d], all[d]))
-		}
-		w.dominant.divide(left, bound)
-		w.dominant.spread(left) // the first in the line of a party may ask for more of it than the party does in the mean
-		for i := range parties {
-			parts[i][tier] = w.vector(fixed[i])
-			addTimes(parts[i][tier], w.dominant.members[i].out, 1)
-		}
+	return all
+}
+
+// split divides a bound among the parties that were gathered, by shares of the total. What all of them have that may not be preempted is
+// part of the bound, and what each has of its part.
+func (w *walk) split(bound, total, all []int64) [][]int64 {
+	left := w.vector(bound)
+	for d := range left {
+		left[d] = max(0, sub(left[d], all[d]))
 	}
-	w.q.shares = make([]share, len(parties))
-	for i, p := range parties {
-		w.admit(p.line, parts[i])
-		w.q.shares[i] = share{p.Party, parts[i][cluster.TierEntitled]}
+	w.dominant.divide(left, total)
+	w.dominant.spread(left) // the first in the line of a party may ask for more of it than the party does in the mean
+	parts := make([][]int64, len(w.dominant.members))
+	for i := range parts {
+		m := &w.dominant.members[i]
+		parts[i] = w.vector(m.has)
+		addTimes(parts[i], m.out, 1)
 	}
-	w.topUp(bounds)
+	return parts
 }
 
 // nothingOf reports whether v asks for a dimension of which there is nothing.

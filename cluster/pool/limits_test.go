@@ -160,6 +160,39 @@ func TestFairUsersByDominantShare(t *testing.T) {
 	require.Equal(t, tiers{0, 3, 6}, grants[1].Waiting, "there is no host for ann's")
 }
 
+// TestWhatFewAskForIsNotScarce: ten GPUs that nobody else wants make nobody's part of the CPUs smaller.
+func TestWhatFewAskForIsNotScarce(t *testing.T) {
+	capacity := cpu(64)
+	capacity.Fixed[cluster.GPU] = 100
+	devices := cpu(4)
+	devices.Fixed[cluster.GPU] = 1
+	leaf := &cluster.Pool{Path: "root/a", Order: cluster.FairUsers}
+	grants := admit(t, leaf, capacity, 10, owned(batch(0, 1, cpu(1), 0, 1000), 1, "ann"), owned(batch(0, 2, devices, 0, 8), 2, "bob"))
+	require.Equal(t, tiers{0, 32, 968}, grants[0].Waiting)
+	require.Equal(t, tiers{0, 8, 0}, grants[1].Waiting)
+
+	inner := &cluster.Pool{Path: "root/a", Division: cluster.DominantResource}
+	tree := pool.NewTree([]*cluster.Pool{root(), inner, {Path: "root/a/x"}, {Path: "root/a/y"}}, capacity)
+	tree.SetDemand("root/a/x", cpu(1000))
+	all := cpu(32)
+	all.Fixed[cluster.GPU] = 8
+	tree.SetDemand("root/a/y", all)
+	tree.Update()
+	require.Equal(t, all, tree.Entitlement("root/a/y"))
+
+	capacity.Fixed[cluster.GPU] = 8
+	tree.SetCapacity(capacity)
+	one := cpu(8)
+	one.Fixed[cluster.GPU] = 8
+	tree.SetDemand("root/a/y", one)
+	tree.Update()
+	require.Equal(t, int64(7), tree.Entitlement("root/a/y").Fixed[cluster.GPU], "of all GPUs; the other has 57 of 64 CPUs")
+	capacity.Fixed[cluster.GPU] = 100
+	tree.SetCapacity(capacity)
+	tree.Update()
+	require.Equal(t, one, tree.Entitlement("root/a/y"), "when there are more, though its parent has no more of them")
+}
+
 // TestStatusTellsWhatPartiesMayClaim: the shares of a leaf that is fair are its entitlement, by user.
 func TestStatusTellsWhatPartiesMayClaim(t *testing.T) {
 	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)

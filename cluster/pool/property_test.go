@@ -309,7 +309,10 @@ func TestIndependentOfOrderAndHistory(t *testing.T) {
 			got.SetDemand(p, drawVector(t, 60, "old demand"))
 		}
 		got.Update()
-		got.SetCapacity(w.capacity)
+		last := r.IntN(2) == 0 // what changes
+		if !last {
+			got.SetCapacity(w.capacity)
+		}
 		r.Shuffle(len(w.leaves), func(i, j int) { w.leaves[i], w.leaves[j] = w.leaves[j], w.leaves[i] })
 		for _, p := range w.leaves {
 			got.SetAllocation(p, w.allocation[p])
@@ -317,6 +320,10 @@ func TestIndependentOfOrderAndHistory(t *testing.T) {
 				got.Update()
 			}
 			got.SetDemand(p, w.demand[p])
+		}
+		if last {
+			got.Update()
+			got.SetCapacity(w.capacity)
 		}
 		got.Update()
 		for _, p := range w.pools {

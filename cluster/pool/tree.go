@@ -210,6 +210,10 @@ func (t *Tree) SetCapacity(capacity cluster.Resources) {
 			}
 		}
 		root.divided = false
+		for i := range t.nodes { // shares are measured against it
+			n := &t.nodes[i]
+			n.divided = n.divided && n.pool.Division != cluster.DominantResource
+		}
 	}
 }
 
