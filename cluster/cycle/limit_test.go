@@ -43,6 +43,29 @@ func TestUrgentWorkWaitsForTheLimitOfItsPool(t *testing.T) {
 	require.Equal(t, vector(4, 0), s.state.Used("root/a"))
 }
 
+// Who fills a limit in CPUs, and asks for no memory, makes way at once for as many that do: more urgent ones, or the half of a fair leaf.
+func TestALimitFilledInOneDimensionIsGivenBack(t *testing.T) {
+	for _, order := range []cluster.PoolOrder{cluster.PriorityFIFO, cluster.FairJobs} {
+		s := newShared(t)
+		s.host(0, vector(40, 40))
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Order: order, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: 20, Share: 1},
+		}}})
+		first := s.job("root/a", 40, 1)
+		s.settle()
+		require.Equal(t, 20, s.running(first))
+		var urgency []func(*cluster.JobSpec)
+		if order == cluster.PriorityFIFO {
+			urgency = append(urgency, urgent(1))
+		}
+		second := s.job("root/a", 10, 1, append(urgency, func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = 2 })...)
+		require.Equal(t, 10, s.step().Stats.Preemptions)
+		s.leave()
+		s.settle()
+		require.Equal(t, []int{10, 10}, []int{s.running(first), s.running(second)})
+	}
+}
+
 // What was let in by a limit of a pool above, in the part of another leaf, gives it back for that leaf.
 func TestALimitIsSharedByTheLeavesBelowIt(t *testing.T) {
 	s := newShared(t)

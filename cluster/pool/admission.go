@@ -238,53 +238,6 @@ func (r *rank) compare(s *rank) int {
 	return cmp.Compare(r.index, s.index)
 }
 
-// claim tells the trees what a queue has and asks for: in whole tasks, no more than its leaf's own limit admits and one
-// unit, which then waits at the head; and of what may not be preempted no more than the reservation.
-func (a *Admission) claim(q *queue) {
-	w := &a.walk
-	w.load(a, q)
-	leaf := &a.tree.nodes[q.node]
-	has, asks, hasSlack, asksSlack := w.vector(nil), w.vector(nil), w.vector(nil), w.vector(nil)
-	limit, reservation := w.vector(leaf.limit), w.vector(leaf.reservation)
-	for d, kept := range a.tree.kept {
-		if !kept {
-			reservation[d] = unlimited
-		}
-	}
-	q.asked = w.vector(nil)
-	for i := range q.groups {
-		g, v := &q.groups[i], w.request[i]
-		if g.Revocable {
-			addTimes(hasSlack, v, g.Running)
-			addTimes(asksSlack, v, q.open[i])
-			continue
-		}
-		addTimes(has, v, g.Running)
-		addTimes(q.asked, v, g.Waiting)
-		subTimes(limit, v, g.Running)
-		if !g.Preemptible {
-			subTimes(reservation, v, g.Running)
-		}
-	}
-	head := false
-	for _, i := range w.all.waiting {
-		g, v := &q.groups[i], w.request[i]
-		n := count(v, limit, q.open[i])
-		if n < q.open[i] && !head {
-			head = true
-			addTimes(asks, v, max(1, g.Core))
-		}
-		if !g.Preemptible {
-			n = count(v, reservation, n)
-			subTimes(reservation, v, n)
-		}
-		subTimes(limit, v, n)
-		addTimes(asks, v, n)
-	}
-	a.tree.setVectors(q.node, has, asks)
-	a.lending.setVectors(q.node, hasSlack, asksSlack)
-}
-
 // admit grants tiers to the groups of a queue.
 func (a *Admission) admit(q *queue) {
 	w := &a.walk

@@ -301,23 +301,6 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestWhatALeafClaims: whole tasks below its limit and the one that waits at the head, and of what may not be preempted no more than the
-// reservation.
-func TestWhatALeafClaims(t *testing.T) {
-	claim := func(leaf *cluster.Pool, groups ...pool.Group) cluster.Resources {
-		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpuMemory(100, 100))
-		a.SetQueue(leaf.Path, groups)
-		a.Run(10)
-		return a.Tree().Claim(leaf.Path)
-	}
-	fixed := batch(0, 1, cpuMemory(1, 1), 1, 9)
-	fixed.Preemptible = false
-	require.Equal(t, cpuMemory(4+2+3, 4+2+3), claim(claims("root/a", cluster.CPU, 4, 50, 1), fixed, batch(0, 2, cpuMemory(1, 1), 2, 3)))
-	// Two of four fit, and the third is the head; the other group has none of its own.
-	require.Equal(t, cpuMemory(10, 1+2+1), claim(claims("root/a", cluster.CPU, 0, 10, 1), batch(0, 1, cpuMemory(3, 1), 1, 4), batch(0, 2, cpuMemory(3, 1), 0, 4)))
-	require.Equal(t, cpuMemory(10, 1+1+1+1), claim(claims("root/a", cluster.CPU, 0, 10, 1), batch(0, 1, cpuMemory(3, 1), 1, 1), batch(0, 2, cpuMemory(3, 1), 0, 4)))
-}
-
 // The core of a gang may be larger than its job's part of a fair leaf: it has what the parts leave over, one after the other.
 func TestACoreTakesWhatFairPartsLeave(t *testing.T) {
 	leaf := claims("root/a", cluster.CPU, 0, 2, 1)

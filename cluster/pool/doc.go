@@ -9,18 +9,20 @@
 //
 // A [Tree] divides the capacity from the root down. For each dimension a pool claims what it has and asks for, at most
 // its limit; a static pool claims its reservation in any case; an inner pool claims the sum of its children, at most its
-// limit. What the parent is entitled to goes to the children in two steps:
+// limit. Of a leaf at its limit that is what its tasks would hold if the limit alone decided, whoever of them runs. What the parent
+// is entitled to goes to the children in two steps:
 //
 //  1. Each gets the smaller of its claim and its reservation. If the parent cannot give as much (a host was lost, say),
 //     the reservations are scaled: weighted max-min with the reservations as weights.
 //  2. The rest goes to those who claim more: weighted max-min with the shares as weights. A share of 0 gets nothing here.
 //
 // Nothing is given to a pool that does not claim it, so an entitlement never exceeds the claim. Under the division
-// DominantResource step 2 equalizes dominant shares instead. What children do not claim and what may be used beyond the
-// entitlement is a second division by the same rule, of the parents' limits instead of the capacity: the ceiling. In
-// a dimension with a static reservation the root's is the capacity, so that nobody borrows that; and while a leaf has more there than
-// its ceiling, none borrows up to its own, but only what is left. What
-// whole tasks and cores cannot use of the ceilings is granted last, across leaves, to those who have waited longest.
+// DominantResource step 2 equalizes dominant shares instead, measured against what the parent may have at most, and against as
+// much less as it is entitled to less than it claims. What children do not claim and what may be used beyond the entitlement is a
+// second division by the same rule, of the parents' limits instead of the capacity: the ceiling. In a dimension with a static
+// reservation the root's is the capacity, so that nobody borrows that; and while a leaf has more there than its ceiling, none
+// borrows up to its own, but only what is left. What whole tasks and cores cannot use of the ceilings is granted last, across
+// leaves, to those who have waited longest.
 //
 // Amounts are integers in the unit of their dimension. Water is filled exactly, by sorting; remainders go one unit each
 // to the largest fractions, then in the order of the paths. More demand or a larger share never lowers a pool's own

@@ -29,6 +29,7 @@ type member struct {
 	out    []int64  // per dimension, the result
 	base   float64  // the dominant share by weight of what it has beforehand
 	span   float64  // the same of all that it wants, 0 if that is nothing
+	served bool     // it has all that it wants
 }
 
 // end is the dominant share by weight at which the member has all that it wants.
@@ -48,7 +49,7 @@ func (d *dominant) divide(amounts, total []int64) {
 		m.want = attainable(m, total)
 		m.base, m.span = span(m, m.has, total), span(m, m.want, total)
 		clear(m.out)
-		if m.span > 0 {
+		if m.served = m.span == 0; !m.served {
 			d.order = append(d.order, int32(i))
 		}
 	}
@@ -157,6 +158,7 @@ func (d *dominant) serve(level float64) {
 			break
 		}
 		copy(d.members[i].out, d.members[i].want)
+		d.members[i].served = true
 		full++
 	}
 	d.order = d.order[full:]
@@ -207,22 +209,37 @@ func proportion(a, b, c int64) int64 {
 	return int64(q)
 }
 
-// trim takes back what rounding gave too much of a dimension.
+// trim takes back what rounding gave too much of a dimension, from those to whom it gave: who was served in full keeps that.
 func (d *dominant) trim(dim int, amount int64) {
 	if d.used(dim) <= amount {
 		return
+	}
+	var served int64
+	for i := range d.members {
+		if m := &d.members[i]; m.served {
+			served = sum(served, m.out[dim])
+		}
+	}
+	full := served <= amount // else floating point was a unit off
+	if full {
+		amount -= served
 	}
 	n := len(d.members)
 	d.caps = slices.Grow(d.caps[:0], n)[:n]
 	d.weights = slices.Grow(d.weights[:0], n)[:n]
 	d.parts = slices.Grow(d.parts[:0], n)[:n]
 	for i := range d.members {
-		d.caps[i] = d.members[i].out[dim]
+		m := &d.members[i]
+		if d.caps[i] = m.out[dim]; m.served && full {
+			d.caps[i] = 0
+		}
 		d.weights[i] = uint64(d.caps[i])
 	}
 	d.fill(amount, d.caps, d.weights, d.parts)
 	for i := range d.members {
-		d.members[i].out[dim] = d.parts[i]
+		if d.caps[i] > 0 {
+			d.members[i].out[dim] = d.parts[i]
+		}
 	}
 }
 

@@ -1,0 +1,120 @@
+package pool
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// claim tells the trees what a queue has and asks for: of what may not be preempted no more than the reservation, and where the own limit
+// of its leaf does not admit all, what it does admit in whole tasks.
+func (a *Admission) claim(q *queue) {
+	w := &a.walk
+	w.load(a, q)
+	leaf := &a.tree.nodes[q.node]
+	has, hasSlack, asksSlack, reservation := w.vector(nil), w.vector(nil), w.vector(nil), w.vector(leaf.reservation)
+	for d, kept := range a.tree.kept {
+		if !kept {
+			reservation[d] = unlimited
+		}
+	}
+	q.asked = w.vector(nil)
+	for i := range q.groups {
+		g, v := &q.groups[i], w.request[i]
+		if g.Revocable {
+			addTimes(hasSlack, v, g.Running)
+			addTimes(asksSlack, v, q.open[i])
+			continue
+		}
+		addTimes(has, v, g.Running)
+		addTimes(q.asked, v, g.Waiting)
+		if !g.Preemptible {
+			subTimes(reservation, v, g.Running)
+		}
+	}
+	wants, may := w.vector(has), slices.Clone(q.open)
+	for _, i := range w.all.waiting {
+		if v := w.request[i]; !q.groups[i].Preemptible {
+			may[i] = count(v, reservation, may[i])
+			subTimes(reservation, v, may[i])
+		}
+		addTimes(wants, w.request[i], may[i])
+	}
+	if lacking(wants, leaf.limit) >= 0 {
+		for d, limit := range leaf.limit {
+			wants[d] = min(wants[d], limit)
+		}
+		w.reckon(wants, may)
+	}
+	for d := range wants {
+		wants[d] = max(0, wants[d]-has[d])
+	}
+	a.tree.setVectors(q.node, has, wants)
+	a.lending.setVectors(q.node, hasSlack, asksSlack)
+}
+
+// reckon reduces what a leaf wants, which its own limit bounds, to what its tasks could have of that together, by the order of the leaf and
+// the parts of its parties, whoever of them runs now; and one unit, which then waits at the head. So who fills the limit in one dimension
+// takes nobody's claim to another. Of what waits, may tells how much is claimed at most.
+func (w *walk) reckon(wants, may []int64) {
+	q := w.q
+	left, stay := w.vector(wants), make([]int64, len(q.groups))
+	if order := w.leaf().pool.Order; order == cluster.PriorityFIFO {
+		w.reckonLine(w.all, wants, left, may, stay)
+	} else {
+		bound, most := w.vector(wants), w.a.tree.most(w.leaf())
+		for d := range bound {
+			bound[d] = min(bound[d], most[d])
+		}
+		parties := w.parties(order)
+		all := w.gather(parties)
+		for i, part := range w.split(bound, most, all) {
+			w.reckonLine(parties[i].line, part, left, may, stay)
+		}
+	}
+	for _, i := range w.all.running { // what rounding to whole tasks leaves over goes by the order of the whole queue
+		v := w.request[i]
+		subTimes(left, v, count(v, left, q.groups[i].Running-stay[i]))
+	}
+	head := int32(-1)
+	for _, i := range w.all.waiting {
+		v := w.request[i]
+		n := count(v, left, may[i])
+		subTimes(left, v, n)
+		if n < may[i] && head < 0 {
+			head = i
+		}
+	}
+	if head >= 0 {
+		subTimes(left, w.request[head], max(1, q.groups[head].Core))
+	}
+	for d := range wants {
+		wants[d] -= max(0, left[d])
+	}
+}
+
+// reckonLine takes what of a line would be below its part from what is left: waiting tasks on top of what they do not go before, of which may
+// tells how many are left, then running ones, of which stay tells how many would.
+func (w *walk) reckonLine(l line, part, left, may, stay []int64) {
+	w.begin(l, bands{part, part, part})
+	for _, i := range l.waiting {
+		v := w.request[i]
+		w.look(i)
+		n := count(v, w.free[cluster.TierBorrowed], may[i])
+		w.free.take(v, cluster.TierBorrowed, n)
+		w.used.give(v, cluster.TierBorrowed, n)
+		subTimes(left, v, n)
+		may[i] -= n
+	}
+	room := w.vector(part)
+	subTimes(room, w.used[cluster.TierBorrowed], 1)
+	for _, i := range l.running {
+		v := w.request[i]
+		if stay[i] = w.q.groups[i].Running; w.standing(i) < math.MaxInt32 {
+			stay[i] = count(v, room, stay[i])
+		}
+		subTimes(room, v, stay[i])
+		subTimes(left, v, stay[i])
+	}
+}

@@ -1,0 +1,96 @@
+package pool_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+)
+
+// TestWhatALeafClaims: whole tasks below its limit and the one that waits at the head, and of what may not be preempted no more than the
+// reservation.
+func TestWhatALeafClaims(t *testing.T) {
+	claim := func(leaf *cluster.Pool, groups ...pool.Group) cluster.Resources {
+		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpuMemory(100, 100))
+		a.SetQueue(leaf.Path, groups)
+		a.Run(10)
+		return a.Tree().Claim(leaf.Path)
+	}
+	fixed := batch(0, 1, cpuMemory(1, 1), 1, 9)
+	fixed.Preemptible = false
+	require.Equal(t, cpuMemory(4+2+3, 4+2+3), claim(claims("root/a", cluster.CPU, 4, 50, 1), fixed, batch(0, 2, cpuMemory(1, 1), 2, 3)))
+	// Two of four fit, and the third is the head; the other group has none of its own.
+	require.Equal(t, cpuMemory(10, 1+2+1), claim(claims("root/a", cluster.CPU, 0, 10, 1), batch(0, 1, cpuMemory(3, 1), 1, 4), batch(0, 2, cpuMemory(3, 1), 0, 4)))
+	require.Equal(t, cpuMemory(10, 1+1+1+1), claim(claims("root/a", cluster.CPU, 0, 10, 1), batch(0, 1, cpuMemory(3, 1), 1, 1), batch(0, 2, cpuMemory(3, 1), 0, 4)))
+
+	// Who fills the limit and asks for no memory does not keep others from a claim to it: not who is more urgent,
+	leaf := claims("root/a", cluster.CPU, 0, 10, 1)
+	require.Equal(t, cpuMemory(10, 7), claim(leaf, batch(0, 1, cpu(1), 10, 9), batch(1, 2, cpuMemory(1, 1), 0, 7)))
+	require.Equal(t, cpuMemory(10, 3+1), claim(leaf, batch(1, 1, cpu(1), 7, 0), batch(0, 2, cpuMemory(1, 1), 0, 7)), "and the head's")
+	fixed = batch(0, 1, cpu(1), 8, 0)
+	fixed.Preemptible = false
+	require.Equal(t, cpuMemory(10, 2+1), claim(leaf, fixed, batch(1, 2, cpuMemory(1, 1), 0, 7)))
+	// nor a job that is to have as much, whichever of them runs. It is never less than what the leaf has.
+	leaf.Order = cluster.FairJobs
+	job := func(uid cluster.JobUID, request cluster.Resources, running, waiting int64) pool.Group {
+		g := batch(0, cluster.Time(uid), request, running, waiting)
+		g.Job = uid
+		return g
+	}
+	require.Equal(t, cpuMemory(10, 5), claim(leaf, job(1, cpu(1), 10, 20), job(2, cpuMemory(1, 1), 0, 20)))
+	require.Equal(t, cpuMemory(10, 5), claim(leaf, job(1, cpu(1), 6, 20), job(2, cpuMemory(1, 1), 4, 20)))
+	require.Equal(t, cpuMemory(10, 7), claim(leaf, job(1, cpu(1), 3, 20), job(2, cpuMemory(1, 1), 7, 20)))
+}
+
+// TestAFairLeafAtItsLimitComesToRest: whoever runs at first, every job ends with an equal part of the CPUs, up to what whole tasks leave over, and nobody goes on being stopped for another.
+func TestAFairLeafAtItsLimitComesToRest(t *testing.T) {
+	const largest = 2
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		limit := 1 + r.Int64N(60)
+		leaf := claims("root/a", cluster.CPU, 0, limit, 1)
+		leaf.Order = cluster.FairJobs
+		jobs := make([]pool.Group, 2+r.IntN(5))
+		for i := range jobs {
+			jobs[i] = batch(0, cluster.Time(i), cpuMemory(1+r.Int64N(largest), r.Int64N(4)), 0, 1+r.Int64N(40))
+			jobs[i].Job = cluster.JobUID(i + 1)
+		}
+		for left, k := limit, 0; k < 2*len(jobs); k++ { // some jobs have all they can at first
+			g := &jobs[r.IntN(len(jobs))]
+			n := min(g.Waiting, left/g.Request.Fixed[cluster.CPU])
+			g.Running, g.Waiting = g.Running+n, g.Waiting-n
+			left -= n * g.Request.Fixed[cluster.CPU]
+		}
+		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpuMemory(1000, 10_000))
+		moved, rounds := true, 0
+		for ; moved && rounds < 20; rounds++ {
+			moved = false
+			a.SetQueue(leaf.Path, jobs)
+			a.Run(cluster.Time(100 + rounds))
+			for i, grant := range a.Grants(leaf.Path) {
+				g := &jobs[i]
+				starts := grant.Waiting[cluster.TierReserved] + grant.Waiting[cluster.TierEntitled]
+				moved = moved || starts > 0
+				g.Running, g.Waiting = g.Running+starts, g.Waiting-starts
+			}
+			for i, grant := range a.Grants(leaf.Path) {
+				if n := grant.Running[cluster.TierBorrowed]; moved {
+					jobs[i].Running, jobs[i].Waiting = jobs[i].Running-n, jobs[i].Waiting+n
+				}
+			}
+		}
+		require.False(t, moved, "seed %d", seed)
+		for i := range jobs {
+			for k := range jobs {
+				least, most := &jobs[i], &jobs[k]
+				if least.Waiting > 0 { // what rounding to whole tasks leaves over may go to one of them
+					require.LessOrEqual(t, most.Running*most.Request.Fixed[cluster.CPU],
+						least.Running*least.Request.Fixed[cluster.CPU]+largest+int64(len(jobs)), "seed %d: %+v", seed, jobs)
+				}
+			}
+		}
+	}
+}
