@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// claim tells the trees what a queue has and asks for: of what may not be preempted no more than the reservation, and where the own limit
-// of its leaf does not admit all, what it does admit in whole tasks.
+// claim tells the trees what a queue has and asks for: of what may not be preempted no more than the reservation, and where a limit of its
+// leaf, or of a pool above, does not admit all, of what that does not bound no more than for the whole tasks that it does admit.
 func (a *Admission) claim(q *queue) {
 	w := &a.walk
 	w.load(a, q)
@@ -41,11 +41,17 @@ func (a *Admission) claim(q *queue) {
 		}
 		addTimes(wants, w.request[i], may[i])
 	}
-	if lacking(wants, leaf.limit) >= 0 {
-		for d, limit := range leaf.limit {
-			wants[d] = min(wants[d], limit)
+	if limit := a.tree.limits(q.node); lacking(wants, limit) >= 0 {
+		all := w.vector(wants)
+		for d := range wants {
+			wants[d] = min(wants[d], limit[d])
 		}
 		w.reckon(wants, may)
+		for d := range wants {
+			if wants[d] == limit[d] { // the limit itself sees to that
+				wants[d] = all[d]
+			}
+		}
 	}
 	for d := range wants {
 		wants[d] = max(0, wants[d]-has[d])
@@ -54,7 +60,7 @@ func (a *Admission) claim(q *queue) {
 	a.lending.setVectors(q.node, hasSlack, asksSlack)
 }
 
-// reckon reduces what a leaf wants, which its own limit bounds, to what its tasks could have of that together, by the order of the leaf and
+// reckon reduces what a leaf wants, which limits bound, to what its tasks could have of that together, by the order of the leaf and
 // the parts of its parties, whoever of them runs now; and one unit, which then waits at the head. So who fills the limit in one dimension
 // takes nobody's claim to another. Of what waits, may tells how much is claimed at most.
 func (w *walk) reckon(wants, may []int64) {
@@ -63,7 +69,7 @@ func (w *walk) reckon(wants, may []int64) {
 	if order := w.leaf().pool.Order; order == cluster.PriorityFIFO {
 		w.reckonLine(w.all, wants, left, may, stay)
 	} else {
-		bound, most := w.vector(wants), w.a.tree.most(w.leaf())
+		bound, most := w.vector(wants), w.a.tree.most(w.q.node)
 		for d := range bound {
 			bound[d] = min(bound[d], most[d])
 		}

@@ -45,6 +45,24 @@ func TestWhatALeafClaims(t *testing.T) {
 	require.Equal(t, cpuMemory(10, 7), claim(leaf, job(1, cpu(1), 3, 20), job(2, cpuMemory(1, 1), 7, 20)))
 }
 
+// TestALimitBoundsWhatLeavesBelowItClaim: a pool with room for ten tasks does not claim the memory of a hundred, so that two others which
+// want all of it are entitled to nearly half each.
+func TestALimitBoundsWhatLeavesBelowItClaim(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{
+		root(), claims("root/p", cluster.CPU, 0, 10, 1), {Path: "root/p/a"}, {Path: "root/p/b"}, {Path: "root/q"}, {Path: "root/r"},
+	}, cpuMemory(100, 91))
+	for _, leaf := range []cluster.PoolPath{"root/p/a", "root/q", "root/r"} {
+		a.SetQueue(leaf, []pool.Group{batch(0, 1, cpuMemory(1, 1), 0, 100)})
+	}
+	a.Run(10)
+	require.Equal(t, cpuMemory(10, 10+1), a.Tree().Claim("root/p"), "and the head's")
+	require.Equal(t, cpuMemory(45, 40), a.Tree().Entitlement("root/q"))
+	require.Equal(t, cpuMemory(45, 40), a.Tree().Entitlement("root/r"))
+	for _, d := range a.Status()[2].Dimensions {
+		require.Equal(t, cluster.PoolPath("root/p"), d.BoundBy, d.Dimension)
+	}
+}
+
 // TestAFairLeafAtItsLimitComesToRest: whoever runs at first, every job ends with an equal part of the CPUs, up to what whole tasks leave over, and nobody goes on being stopped for another.
 func TestAFairLeafAtItsLimitComesToRest(t *testing.T) {
 	const largest = 2

@@ -25,13 +25,14 @@ func (s *scratch) resize(n int) {
 }
 
 // divide gives the children of a pool their bounds. Children whose bounds change have to divide them again.
-func (t *Tree) divide(n *node) {
+func (t *Tree) divide(i int32) {
+	n := &t.nodes[i]
 	if len(n.children) == 0 {
 		return
 	}
 	t.scratch.resize(len(n.children))
 	if n.pool.Division == cluster.DominantResource {
-		t.divideDominant(n)
+		t.divideDominant(i)
 	}
 	for d := range t.dims {
 		t.divideDimension(n, d)
@@ -106,7 +107,8 @@ func (t *Tree) lend(n *node, d int) {
 }
 
 // divideDominant sets the entitlements of the children by dominant shares of what is left over the reservations.
-func (t *Tree) divideDominant(n *node) {
+func (t *Tree) divideDominant(at int32) {
+	n := &t.nodes[at]
 	s, dims := &t.scratch, len(t.dims)
 	count := len(n.children)
 	s.asks = slices.Grow(s.asks[:0], 2*count*dims)[:2*count*dims]
@@ -127,7 +129,7 @@ func (t *Tree) divideDominant(n *node) {
 			out:    s.asks[(count+i)*dims : (count+i+1)*dims],
 		}
 	}
-	t.dominant.divide(amounts, t.measure(n, n.entitled))
+	t.dominant.divide(amounts, t.measure(at, n.entitled))
 	for i, c := range n.children {
 		child := &t.nodes[c]
 		for d, part := range t.dominant.members[i].out {
@@ -140,9 +142,20 @@ func (t *Tree) divideDominant(n *node) {
 	}
 }
 
-// most returns what a pool may have at most: its limit, or all there is.
-func (t *Tree) most(n *node) []int64 {
-	most := slices.Clone(n.limit)
+// limits returns the lowest limits of a pool and those above it.
+func (t *Tree) limits(i int32) []int64 {
+	limits := slices.Clone(t.nodes[i].limit)
+	for i = t.nodes[i].parent; i >= 0; i = t.nodes[i].parent {
+		for d, limit := range t.nodes[i].limit {
+			limits[d] = min(limits[d], limit)
+		}
+	}
+	return limits
+}
+
+// most returns what a pool may have at most: by the limits, and of all there is.
+func (t *Tree) most(i int32) []int64 {
+	most := t.limits(i)
 	for d, all := range t.nodes[0].entitled {
 		most[d] = min(most[d], all)
 	}
@@ -151,9 +164,9 @@ func (t *Tree) most(n *node) []int64 {
 
 // measure returns against what shares of a bound of a pool are measured: the most that it may have, where it gets all that it claims, else as
 // much less. What hardly anybody in it asks for is not scarce for that.
-func (t *Tree) measure(n *node, bound []int64) []int64 {
-	total, most := slices.Clone(bound), t.most(n)
-	for d, claim := range n.claim {
+func (t *Tree) measure(i int32, bound []int64) []int64 {
+	total, most := slices.Clone(bound), t.most(i)
+	for d, claim := range t.nodes[i].claim {
 		if claim > 0 && claim < most[d] {
 			scaled := wide(uint64(max(0, bound[d])), uint64(most[d])).over(uint64(claim))
 			total[d] = max(bound[d], min(most[d], int64(scaled)))

@@ -9,8 +9,8 @@
 //
 // A [Tree] divides the capacity from the root down. For each dimension a pool claims what it has and asks for, at most
 // its limit; a static pool claims its reservation in any case; an inner pool claims the sum of its children, at most its
-// limit. Of a leaf at its limit that is what its tasks would hold if the limit alone decided, whoever of them runs. What the parent
-// is entitled to goes to the children in two steps:
+// limit. Of a leaf at a limit that is what its tasks would hold if the limit alone decided, whoever of them runs. What the parent is
+// entitled to goes to the children in two steps:
 //
 //  1. Each gets the smaller of its claim and its reservation. If the parent cannot give as much (a host was lost, say),
 //     the reservations are scaled: weighted max-min with the reservations as weights.

@@ -50,7 +50,7 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	all := w.gather(parties)
 	parts := make([]bands, len(parties))
 	for tier, bound := range bounds {
-		for i, part := range w.split(bound, w.a.tree.measure(w.leaf(), bound), all) {
+		for i, part := range w.split(bound, w.a.tree.measure(w.q.node, bound), all) {
 			parts[i][tier] = part
 		}
 	}

@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/sluice-scheduler/sluice/cluster"
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
 
 // Status is what the last Run found out about a pool and all below it. Revocable work is not in it.
 type Status struct {
@@ -107,6 +111,16 @@ func (s *DimensionStatus) add(o *DimensionStatus) {
 	s.Refused += o.Refused
 }
 
+// limiting returns the lowest pool with a limit, itself or one above; the pool if there is none.
+func (t *Tree) limiting(i int32) cluster.PoolPath {
+	for at := i; at >= 0; at = t.nodes[at].parent {
+		if n := &t.nodes[at]; slices.ContainsFunc(n.limit, func(limit int64) bool { return limit < unlimited }) {
+			return n.pool.Path
+		}
+	}
+	return t.nodes[i].pool.Path
+}
+
 func (t *Tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
 	n := &t.nodes[i]
 	set := map[string]bool{}
@@ -126,7 +140,7 @@ func (t *Tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
 		}
 		s.BoundBy = t.binds(i, d, func(n *node) []int64 { return n.entitled })
 		if s.BoundBy == "" && len(n.children) == 0 && s.Entitlement < s.Wanted() {
-			s.BoundBy = n.pool.Path // its own limits keep something from being claimed
+			s.BoundBy = t.limiting(i) // in another dimension, or by what it reserves
 		}
 		out = append(out, s)
 	}

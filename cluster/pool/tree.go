@@ -272,7 +272,7 @@ func (t *Tree) Update() {
 	}
 	for i := range t.nodes {
 		if n := &t.nodes[i]; !n.divided {
-			t.divide(n)
+			t.divide(int32(i))
 			n.divided = true
 		}
 	}
