@@ -105,8 +105,8 @@ func (p *Planner) displace(in Input, out *Output) {
 		}
 	}
 	d.reprieve()
-	d.emit(out)
-	d.reserve(out)
+	d.emit()
+	d.reserve()
 }
 
 // recede makes room for those who only borrow where revocable tasks hold more than the slack: others are placed as if these were not
@@ -132,7 +132,7 @@ func (p *Planner) recede(in Input, out *Output) {
 		}
 	}
 	d.reprieve()
-	d.emit(out)
+	d.emit()
 }
 
 // receding returns a displacer for those who borrow.
@@ -160,6 +160,7 @@ func dominant(request, total cluster.Resources) int64 {
 // displacer is the state of one pass of displacements.
 type displacer struct {
 	p       *Planner
+	out     *Output
 	now     cluster.Time
 	borrows bool // see recede
 	done    []*displacement
@@ -186,7 +187,7 @@ type displacer struct {
 
 // displacer returns one with which nothing is planned yet beside what the plan has so far.
 func (p *Planner) displacer(out *Output) displacer {
-	d := displacer{p: p, now: p.now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
+	d := displacer{p: p, out: out, now: p.now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
@@ -503,7 +504,9 @@ func (d *displacer) strike(u *unit) {
 
 // spare lets a victim stay.
 func (d *displacer) spare(u *unit) {
-	u.victim = false
+	if u.victim = false; u.written {
+		d.retract(u)
+	}
 	d.hit = without(d.hit, u)
 	d.account(u.group.unit(1), 1, u)
 	d.p.labels.planned(u.set, u.host, arrives)
@@ -514,12 +517,26 @@ func (d *displacer) spare(u *unit) {
 	d.p.withhold(u.host)
 }
 
-// reprieve lets every victim stay who can: the dearest first, a gang as a whole, until none can.
+// retract takes a victim out of the output, where an earlier pass put it.
+func (d *displacer) retract(u *unit) {
+	u.written = false
+	for i := range d.out.Displacements {
+		step := &d.out.Displacements[i]
+		step.Victims = slices.DeleteFunc(step.Victims, func(v Victim) bool { return v.Task == u.task })
+	}
+	if u.move != nil {
+		d.out.Stats.Migrations--
+	} else {
+		d.out.Stats.Preemptions--
+	}
+}
+
+// reprieve lets every victim stay who can, also of earlier passes: the dearest first, a gang as a whole, until none can.
 func (d *displacer) reprieve() {
 	for _, n := range d.done {
 		d.p.gain(n.class.group)
 	}
-	order := slices.Clone(d.hit)
+	order := slices.Concat(d.p.hit, d.hit)
 	slices.SortStableFunc(order, func(a, b *unit) int { return cmp.Compare(b.price, a.price) })
 	for again := true; again; {
 		again = false
@@ -540,11 +557,12 @@ func (d *displacer) reprieve() {
 // take something from others without ending beyond what it is entitled to.
 func (d *displacer) pays(units []*unit) bool {
 	all := together(units)
-	return slices.ContainsFunc(d.done, func(n *displacement) bool {
+	takes := func(n *displacement) bool {
 		return slices.ContainsFunc(n.victims, func(u *unit) bool {
 			return u.victim && u.move == nil && !d.p.ledger.MayReturn(all, n.class.group.unit(1), u.group.unit(1))
 		})
-	})
+	}
+	return slices.ContainsFunc(d.p.done, takes) || slices.ContainsFunc(d.done, takes)
 }
 
 // canStay reports whether the units, if they stay, leave to everybody what is promised.
@@ -568,7 +586,8 @@ func (d *displacer) canStay(units []*unit) bool {
 }
 
 // emit writes the displacements into the output, those that share a host or a gang together.
-func (d *displacer) emit(out *Output) {
+func (d *displacer) emit() {
+	d.p.hit, d.p.done = append(d.p.hit, d.hit...), append(d.p.done, d.done...)
 	d.join()
 	steps := map[int]*Displacement{}
 	var order []*Displacement
@@ -579,10 +598,10 @@ func (d *displacer) emit(out *Output) {
 			steps[n.step] = step
 			order = append(order, step)
 		}
-		d.write(n, step, out)
+		d.write(n, step)
 	}
 	for _, step := range order {
-		out.Displacements = append(out.Displacements, *step)
+		d.out.Displacements = append(d.out.Displacements, *step)
 	}
 }
 
@@ -614,7 +633,7 @@ func (d *displacer) join() {
 }
 
 // write gives the head of the class the room that the displacement makes.
-func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
+func (d *displacer) write(n *displacement, step *Displacement) {
 	p := d.p
 	w, _ := n.class.queue.PopMin()
 	delete(p.waiting, w.task)
@@ -648,9 +667,9 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 		if u.move != nil {
 			hold := u.move.hold(u.move.host, until)
 			v.Hold = &hold
-			out.Stats.Migrations++
+			d.out.Stats.Migrations++
 		} else {
-			out.Stats.Preemptions++
+			d.out.Stats.Preemptions++
 		}
 		step.Victims = append(step.Victims, v)
 		p.planned.Tasks = append(p.planned.Tasks, u.task)
@@ -704,7 +723,7 @@ func (p *Planner) forgetPlan() {
 			p.hosts.recall(h, false)
 		}
 	}
-	p.crowded, p.victims = p.crowded[:0], p.victims[:0]
+	p.crowded, p.victims, p.hit, p.done = p.crowded[:0], p.victims[:0], p.hit[:0], p.done[:0]
 	if p.labels != nil {
 		p.labels.takeBack(0)
 	}

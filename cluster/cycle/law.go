@@ -139,7 +139,7 @@ func (d *displacer) account(sum pool.Unit, sign int64, units ...*unit) {
 // tasks do not take it away piece by piece; where they start together for all that is left. The host that lacks least is kept, until others
 // may be asked to leave for it. Of those that ask for the same one has its host kept at a time: what is kept for all who wait is closed to
 // those who would fit there now.
-func (d *displacer) reserve(out *Output) {
+func (d *displacer) reserve() {
 	type alike struct {
 		group *group
 		asks  rowKey
@@ -182,9 +182,9 @@ func (d *displacer) reserve(out *Output) {
 		p.gain(c.group)
 		for _, n := range chosen {
 			n.due = due
-			d.write(n, &step, out)
+			d.write(n, &step)
 		}
-		out.Displacements = append(out.Displacements, step)
+		d.out.Displacements = append(d.out.Displacements, step)
 	}
 }
 

@@ -181,6 +181,8 @@ type Planner struct {
 	limitsOf  map[cluster.PoolPath][]*limit // by leaf
 	crowded   []*host                       // with nominations or arrivals of the last plan
 	victims   []*unit                       // of the last plan
+	hit       []*unit                       // of these, those who leave for others
+	done      []*displacement               // for whom they leave
 	looks     int                           // counts the outlooks
 	outlooks  []*outlook                    // asked for last first
 	overdrawn []*host                       // that changed and have revocable tasks
@@ -229,7 +231,7 @@ func (p *Planner) reset() {
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores, p.scattered = map[cluster.JobUID]*core{}, map[cluster.JobUID]bool{}
 	p.arrived = map[cluster.JobUID]int64{}
-	p.crowded, p.victims, p.overdrawn = nil, nil, nil
+	p.crowded, p.victims, p.hit, p.done, p.overdrawn = nil, nil, nil, nil, nil
 	p.outlooks = nil // hosts are counted anew
 	p.keys = map[cluster.JobUID]*jobKey{}
 	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil

@@ -297,7 +297,7 @@ func (p *Planner) transfers(res solver.Result) (all []transfer) {
 // exchange carries out the transfers that are possible exactly, and reports whether some are not: these are not asked for again
 // in this plan.
 func (p *Planner) exchange(out *Output, all []transfer) (cut bool) {
-	d := displacer{p: p, now: p.now}
+	d := displacer{p: p, out: out, now: p.now}
 	for i := range all {
 		if x := &all[i]; x.to == nil || !d.exchange(x) {
 			if cut = true; p.stuck == nil {
@@ -307,7 +307,7 @@ func (p *Planner) exchange(out *Output, all []transfer) (cut bool) {
 		}
 	}
 	d.reprieve()
-	d.emit(out)
+	d.emit()
 	for _, n := range d.done {
 		n.class.nominees = 0
 	}
