@@ -227,14 +227,29 @@ func (a *agent) refresh(there bool, now time.Time, c *Config) bool {
 	return a.shown.Name != before.Name || !a.shown.Equal(before.Machine)
 }
 
-// copy returns the agent's record as it is now.
+// maxAttributes and maxVolumes bound what is taken in of the attributes of an agent, and what is recorded of its volumes, in bytes: a record
+// has to fit into the store, and a report of the host into a message.
+const maxAttributes, maxVolumes = 96 << 10, 96 << 10
+
+// copy returns the agent's record as it is now. Volumes that it has no room for are known again when they are offered.
 func (a *agent) copy() *agentRecord {
 	c := a.agentRecord
+	size := 0
+	for i, v := range c.Machine.Volumes {
+		if size += len(v.Name) + recordOverhead; size > maxVolumes {
+			c.Machine.Volumes = c.Machine.Volumes[:i]
+			break
+		}
+	}
 	return &c
 }
 
-// describe takes in what an offer says of its agent, and reports whether anything that is recorded has changed.
-func (a *agent) describe(o *api.Offer, c *Config) bool {
+// recordOverhead is what an attribute or a volume takes in a record beside its text.
+const recordOverhead = 32
+
+// describe takes in what an offer says of its agent, and reports whether anything that is recorded has changed, and how many attributes
+// were too many.
+func (a *agent) describe(o *api.Offer, c *Config) (changed bool, tooMany int) {
 	at := o.GetURL().GetAddress()
 	m := cluster.Machine{
 		Address:    addressOf(o),
@@ -250,10 +265,17 @@ func (a *agent) describe(o *api.Offer, c *Config) bool {
 			m.Zone = kv.Value
 		}
 	}
+	size := 0
+	for i, kv := range m.Attributes {
+		if size += len(kv.Key) + len(kv.Value) + recordOverhead; size > maxAttributes {
+			m.Attributes, tooMany = m.Attributes[:i:i], len(m.Attributes)-i
+			break
+		}
+	}
 	a.maintenance = windowOf(o.Unavailability)
-	changed := !a.Machine.Equal(m) || a.Port != at.Port
+	changed = !a.Machine.Equal(m) || a.Port != at.Port
 	a.Machine, a.Port = m, at.Port
-	return changed
+	return changed, tooMany
 }
 
 func windowOf(u *api.Unavailability) *maintenance {

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,6 +213,46 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	d, recorder := w.drive(t, nil)
 	require.Equal(t, runID(0), d.Inventory()[0].Run)
 	require.Contains(t, recorder.Hosts()[0].Attributes, cluster.KeyValue{Key: "site", Value: "Orl\xe9ans"})
+}
+
+// TestAnAgentWithTooMuchToKeep: attributes and volumes that do not fit into a record keep nothing else from being recorded. Mesos repeats
+// what is not.
+func TestAnAgentWithTooMuchToKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		spec := agentSpec(1)
+		for i := range 20_000 {
+			spec.Attributes[fmt.Sprint("attribute-", i)] = "some text"
+		}
+		w.AddAgent(spec)
+		d, recorder := w.drive(t, nil)
+		time.Sleep(time.Second)
+		hosts := recorder.Hosts()
+		require.Len(t, hosts, 2)
+		require.Equal(t, "r1", hosts[1].Rack)
+		require.NotEmpty(t, hosts[1].Attributes)
+		var volumes []cluster.HeldVolume
+		for i := range 20_000 {
+			volumes = append(volumes, cluster.HeldVolume{Name: fmt.Sprintf("volume-of-somebody-%05d", i), Bytes: 1 << 30})
+		}
+		d.mu.Lock()
+		d.keepAndWrite(d.agents[w.AgentID("h1")], volumes...)
+		d.mu.Unlock()
+		for i, host := range []string{"h0", "h1"} {
+			require.NoError(t, d.Launch(t.Context(), launchOf(i, host, "second")))
+		}
+		time.Sleep(time.Minute)
+		for _, run := range d.Inventory() {
+			require.Equal(t, cluster.TaskSucceeded, run.State, run.Message)
+		}
+		d.mu.Lock()
+		require.Empty(t, d.toWrite)
+		d.mu.Unlock()
+		require.NoError(t, d.Close())
+		_, again := w.drive(t, nil)
+		require.Equal(t, hosts[1].Attributes, again.Hosts()[1].Attributes)
+		require.NotEmpty(t, again.Hosts()[1].Volumes, "as many as fit")
+	})
 }
 
 // TestTwoAgentsOfOneName: a crash may leave the record of an agent beside that of the one that had come in its place.

@@ -126,7 +126,10 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 			d.name(a, d.hostName(o))
 		}
 		all := pieces(o.Resources)
-		changed := a.describe(o, &d.config)
+		changed, tooMany := a.describe(o, &d.config)
+		if tooMany > 0 {
+			d.complain("an agent has more attributes than are taken in, and the last are left out", "agent", a.ID, "attributes", tooMany)
+		}
 		if a.keep(volumesIn(all)...) || changed || !named || !a.recorded {
 			d.writeAgent(a)
 		}
