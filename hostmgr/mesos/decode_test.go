@@ -13,8 +13,11 @@ import (
 	"testing"
 	"testing/iotest"
 
+	api "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
 // eventsOf reads a whole stream.
@@ -152,6 +155,48 @@ func TestMalformedProtobuf(t *testing.T) {
 			require.Equal(t, scheduler.Event_HEARTBEAT, events[len(events)-1].Type)
 		}
 	}
+}
+
+// TestOffersBesideOneThatMakesNoSense are read, with the id of that one, as far as it goes.
+func TestOffersBesideOneThatMakesNoSense(t *testing.T) {
+	offer := func(id string) api.Offer {
+		return api.Offer{
+			ID: api.OfferID{Value: id}, FrameworkID: api.FrameworkID{Value: "f"}, AgentID: api.AgentID{Value: "a"}, Hostname: "h",
+			Resources: []api.Resource{mesostest.Scalar("cpus", 4)},
+		}
+	}
+	event := &scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []api.Offer{offer("o-1"), offer("o-2"), offer("o-3")}}}
+	whole, err := event.Marshal()
+	require.NoError(t, err)
+	ids := func(record string, asJSON bool) (ids, known []string) {
+		r := newEventReader((&Config{JSON: asJSON}).codec(), strings.NewReader(framed(record)))
+		e, err := r.next()
+		require.ErrorIs(t, err, errRecord)
+		require.Equal(t, scheduler.Event_OFFERS, e.Type)
+		for _, o := range e.Offers.Offers {
+			ids = append(ids, o.ID.Value)
+			if o.AgentID.Value != "" {
+				require.Equal(t, offer(o.ID.Value), o)
+				known = append(known, o.ID.Value)
+			}
+		}
+		return ids, known
+	}
+	second := bytes.Index(whole, []byte("o-2"))
+	damaged := bytes.Clone(whole)
+	at := second + bytes.IndexByte(whole[second:], 'h') - 1 // the length of the hostname
+	damaged[at] = 0x7f
+	all, known := ids(string(damaged), false)
+	require.Equal(t, []string{"o-1", "o-2", "o-3"}, all)
+	require.Equal(t, []string{"o-1", "o-3"}, known)
+
+	text, err := event.MarshalJSON()
+	require.NoError(t, err)
+	all, known = ids(strings.Replace(string(text), `"hostname":"h"`, `"hostname":7`, 1), true)
+	require.Equal(t, []string{"o-1", "o-2", "o-3"}, all)
+	require.Equal(t, []string{"o-2", "o-3"}, known)
+	all, _ = ids(strings.Replace(string(text), `"value":"o-1"`, `"value":7`, 1), true)
+	require.Equal(t, []string{"", "o-2", "o-3"}, all)
 }
 
 // TestALengthCostsNoMemory: what a length announces is not set aside before it comes.

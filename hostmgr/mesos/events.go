@@ -114,7 +114,9 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		o := &offers[i]
 		if o.AgentID.Value == "" || o.ID.Value == "" || o.AllocationInfo.GetRole() == "" && len(d.config.Roles) > 1 {
 			d.complain("an offer names no agent or no role, and is declined", "offer", o.ID.Value)
-			useless = append(useless, o.ID)
+			if o.ID.Value != "" {
+				useless = append(useless, o.ID)
+			}
 			continue
 		}
 		a := d.agents[o.AgentID.Value]

@@ -609,6 +609,17 @@ func TestAnAgentThatIsHeardOfThroughATask(t *testing.T) {
 	require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
 }
 
+// TestAnOfferThatMakesNoSense is declined, and the others of its event are taken.
+func TestAnOfferThatMakesNoSense(t *testing.T) {
+	k := newTalk(t)
+	good := strings.TrimSuffix(fmt.Sprintf(factOffer, "o-good", 2.0), "]}}")
+	k.say <- good + `,{"id":{"value":"o-bad"},"agent_id":{"value":"a-2"},"hostname":7},7]}}`
+	k.d.comesTo(t, func() bool { return k.d.offers["o-good"] != nil })
+	require.Contains(t, string(k.awaits(t, "DECLINE")), `"offer_ids":[{"value":"o-bad"}]`)
+	require.Len(t, k.recorder.Hosts(), 1)
+	require.EqualValues(t, 1, k.count.Load(), "the subscription goes on")
+}
+
 // TestAnUpdateWithoutAnAgent for a task that is not known makes neither a run nor a host.
 func TestAnUpdateWithoutAnAgent(t *testing.T) {
 	k := newTalk(t)

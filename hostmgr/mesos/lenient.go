@@ -6,25 +6,23 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-
-	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// decodeLeniently reads an event whose JSON has words that the generated enums do not know, since the master is newer than
+// decodeLeniently reads an event, or a part of one, whose JSON has words that the generated enums do not know, since the master is newer than
 // they are: those count as not set, as in protobuf. The generated decoder fails on them, and with them on the whole event.
-func decodeLeniently(data []byte, into *scheduler.Event) error {
+func decodeLeniently[T any](data []byte, into *T) error {
 	in := json.NewDecoder(bytes.NewReader(data))
 	in.UseNumber() // times do not fit a double
 	var raw any
 	if err := in.Decode(&raw); err != nil {
 		return err
 	}
-	forget(raw, reflect.TypeFor[scheduler.Event]())
+	forget(raw, reflect.TypeFor[T]())
 	cleaned, err := json.Marshal(raw)
 	if err != nil {
 		return err
 	}
-	*into = scheduler.Event{}
+	*into = *new(T)
 	return json.Unmarshal(cleaned, into)
 }
 

@@ -116,10 +116,10 @@ type readerFunc func(b []byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// errRecord: a record is whole but makes no sense. The stream goes on behind it.
+// errRecord: a record is whole but makes no sense, or a part of it. The stream goes on behind it.
 var errRecord = errors.New("mesos: an event makes no sense")
 
-// next returns the next event; errRecord for one that cannot be decoded, io.EOF at the end of the stream.
+// next returns the next event; errRecord for one that cannot be decoded, with what offersIn makes of it; io.EOF at the end of the stream.
 func (r *eventReader) next() (*scheduler.Event, error) {
 	var err error
 	if r.last, err = r.records.ReadFrame(); err != nil {
@@ -131,7 +131,7 @@ func (r *eventReader) next() (*scheduler.Event, error) {
 		err = guarded(func() error { return decodeLeniently(r.last, e) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRecord, err)
+		return offersIn(r.last, r.json), fmt.Errorf("%w: %w", errRecord, err)
 	}
 	return e, nil
 }

@@ -133,9 +133,11 @@ func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, 
 	for {
 		e, err := events.next()
 		switch {
-		case errors.Is(err, errRecord):
+		case errors.Is(err, errRecord) && e == nil:
 			s.d.complain("an event is left out", "error", err)
 			continue
+		case errors.Is(err, errRecord):
+			s.d.complain("an offer is left out", "error", err)
 		case errors.Is(err, io.EOF):
 			return errors.New("mesos: the master ended the event stream")
 		case err != nil:

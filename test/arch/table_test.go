@@ -134,7 +134,7 @@ var table = []row{
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
 	{"hostmgr/local", []string{"cluster", "hostmgr", unix}, shell},
 	{"hostmgr/fleet", []string{"cluster", "hostmgr"}, pure},
-	{"hostmgr/mesos", []string{"cluster", "cluster/store", "hostmgr", badger, cbor, mesosGo, zookeeper}, shell},
+	{"hostmgr/mesos", []string{"cluster", "cluster/store", "hostmgr", badger, cbor, mesosGo, protobuf, zookeeper}, shell},
 	{"hostmgr/mesos/mesostest", []string{grpc, mesosGo}, support},
 	{"hostmgr/drivertest", []string{"cluster", "hostmgr", testify}, support},
 
