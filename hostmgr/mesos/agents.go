@@ -116,10 +116,10 @@ func part(n, all int64) float64 {
 
 // fits reports whether there is room for the launches that wait and then for more, if each gets its resources from one role, as flush
 // takes them.
-func (a *agent) fits(more ...quantity) bool {
+func (a *agent) fits(c *Config, more ...quantity) bool {
 	wants := make([]quantity, 0, len(a.queue)+len(more))
 	for _, r := range a.queue {
-		wants = append(wants, r.need)
+		wants = append(wants, r.need.plus(a.disksFor(r.record.Volumes, c)))
 	}
 	wants = append(wants, more...)
 	rooms := a.rooms()
@@ -134,6 +134,19 @@ func (a *agent) fits(more ...quantity) bool {
 		})
 	}
 	return len(wants) == 0
+}
+
+// disksFor returns the disk of those of the volumes that have to be made, which is none before it is known that the agent does not have them.
+func (a *agent) disksFor(volumes []string, c *Config) (q quantity) {
+	if a.unseen(c) != "" {
+		return q
+	}
+	for _, name := range volumes {
+		if !a.keeps(name) {
+			q.amount.Fixed[cluster.Disk] += bytesOf(megabytesOf(c.VolumeBytes))
+		}
+	}
+	return q
 }
 
 // rest adds to what is expected in an offer within d, for this role or another.

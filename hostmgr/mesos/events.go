@@ -176,7 +176,7 @@ func (d *driver) dropOffer(o *offer) {
 
 // refuseExcess gives launches back for which there are no resources in sight any more, the latest first.
 func (d *driver) refuseExcess(a *agent, why string) {
-	for len(a.queue) > 0 && !a.fits() {
+	for len(a.queue) > 0 && !a.fits(&d.config) {
 		d.refuse(a.queue[len(a.queue)-1], why)
 	}
 }

@@ -80,24 +80,25 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 	case a.closing(time.Now(), d.config.MaintenanceLead):
 		return nil, nil, fmt.Errorf("%w: maintenance of %s is near", hostmgr.ErrRefused, l.Host)
 	}
-	if !a.fits(need(l)) {
+	volumes := volumesOf(l)
+	disks := a.disksFor(volumes, &d.config)
+	switch {
+	case !a.fits(&d.config, need(l)):
 		return nil, nil, fmt.Errorf("%w: the offers of %s hold no room for it any more", hostmgr.ErrRefused, l.Host)
+	case !a.fits(&d.config, need(l).plus(disks)):
+		return nil, nil, fmt.Errorf("%w: the offers of %s hold no %d MiB of disk beside what it asks for, of which its volumes could be made",
+			hostmgr.ErrRefused, l.Host, disks.amount.Fixed[cluster.Disk]>>20)
 	}
 	now := time.Now()
 	record := &runRecord{
 		Run: l.Run, Host: l.Host, Agent: a.ID, Fingerprint: fingerprint, Resources: l.Task.Resources, Revocable: l.Revocable, Ports: l.Ports,
-		At: cluster.Time(now.UnixNano()), Grace: l.Task.KillGrace,
+		At: cluster.Time(now.UnixNano()), Grace: l.Task.KillGrace, Volumes: volumes,
 	}
 	if len(l.Task.Processes) > 1 {
 		for _, p := range l.Task.Processes {
 			record.Members, record.Main = append(record.Members, p.Name), append(record.Main, p.Main)
 			serves := slices.ContainsFunc(p.Checks, func(c cluster.HealthCheck) bool { return c.Effect != cluster.Liveness })
 			record.Checked = append(record.Checked, serves)
-		}
-	}
-	for i := range l.Task.Volumes {
-		if v := &l.Task.Volumes[i]; v.Name != "" {
-			record.Volumes = append(record.Volumes, v.NameFor(l.Run.Task.Instance()))
 		}
 	}
 	r := newRun(record)
@@ -110,6 +111,16 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 		promise.agent = a.copy()
 	}
 	return r, promise, nil
+}
+
+// volumesOf returns the names of the persistent volumes of a launch.
+func volumesOf(l *hostmgr.Launch) (names []string) {
+	for i := range l.Task.Volumes {
+		if v := &l.Task.Volumes[i]; v.Name != "" {
+			names = append(names, v.NameFor(l.Run.Task.Instance()))
+		}
+	}
+	return names
 }
 
 // flushSoon accepts offers for what waits at an agent, after a moment in which more may come.

@@ -71,7 +71,7 @@ func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Ope
 		}
 		return disk, nil, otherRole{err}
 	}
-	if role := b.unseen(); role != "" {
+	if role := b.agent.unseen(&b.d.config); role != "" {
 		return disk, nil, otherRole{fmt.Errorf("mesos: whether the host has volume %q for role %q is not known before something of it is offered for that", id, role)}
 	}
 	if disk, err = b.supply.takeAlike(nameDisk, megabytesOf(b.d.config.VolumeBytes)); err != nil {
@@ -106,9 +106,9 @@ const maxPasses = 5
 
 // unseen returns a role for which the agent, of which we may know from its first offer only, may have volumes that we have not seen; "" if
 // there is none.
-func (b *batch) unseen() string {
-	for _, role := range b.d.config.volumeRoles() {
-		if !b.agent.offeredFor[role] && b.agent.passes < maxPasses {
+func (a *agent) unseen(c *Config) string {
+	for _, role := range c.volumeRoles() {
+		if !a.offeredFor[role] && a.passes < maxPasses {
 			return role
 		}
 	}

@@ -93,6 +93,30 @@ func TestAVolumeHasItsSize(t *testing.T) {
 	})
 }
 
+// TestAVolumeThatHasNoRoom: a launch is given back at once where there is no disk of which its volume could be made, also when others that
+// wait have it; one whose volume is there needs none.
+func TestAVolumeThatHasNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		spec.Resources = []api.Resource{mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 500)}
+		w.AddAgent(spec)
+		d, _ := w.drive(t, withRole)
+		first := storing(0, "v", "second")
+		first.Task.Resources.Fixed[cluster.Disk] = 200 << 20
+		require.NoError(t, d.Launch(t.Context(), first))
+		for _, seconds := range []time.Duration{0, 5} { // while the first waits, runs, and has ended
+			time.Sleep(seconds * time.Second)
+			err := d.Launch(t.Context(), storing(1, "w", "second"))
+			require.ErrorIs(t, err, hostmgr.ErrRefused)
+			require.ErrorContains(t, err, "hold no 256 MiB of disk beside what it asks for, of which its volumes could be made")
+		}
+		require.NoError(t, d.Launch(t.Context(), storing(2, "v", "second")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskSucceeded, d.Inventory()[1].State, d.Inventory()[1].Message)
+	})
+}
+
 // TestAVolumeOnDiskOfARoleAbove is the role's own: other roles below are not offered it, and are offered its disk when it is deleted.
 func TestAVolumeOnDiskOfARoleAbove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
