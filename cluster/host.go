@@ -30,7 +30,7 @@ type Machine struct {
 	GPUs      []GPUDevice  `cbor:",omitempty"` // Capacity has WholeGPU for each
 	Ports     []PortRange  `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
 	Volumes   []HeldVolume `cbor:",omitempty"` // persistent ones that it keeps; sorted by name
-	// Capabilities are those of the host manager that has the host.
+	// Capabilities are those of the host manager that has the host, without what this host lacks of them.
 	Capabilities Capabilities `cbor:",omitempty"`
 	// Address is where other hosts reach the tasks of this one; "" where the name is it.
 	Address string   `cbor:",omitempty"`

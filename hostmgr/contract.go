@@ -31,7 +31,8 @@ var (
 	ErrConflict = errors.New("hostmgr: the run was launched before with another payload")
 )
 
-// Host is a host as its driver reports it. Name is unique within the driver.
+// Host is a host as its driver reports it. Name is unique within the driver. Capabilities are those of the driver that the host has; 0: all
+// of them.
 type Host struct {
 	Name string
 	cluster.Machine

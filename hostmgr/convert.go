@@ -68,7 +68,8 @@ func text(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-func hostTo(h Host) *sluicev1.HostInfo {
+// hostTo converts a host of a driver that can do so much.
+func hostTo(h Host, can cluster.Capabilities) *sluicev1.HostInfo {
 	p := &sluicev1.HostInfo{
 		Name: text(h.Name), Rack: text(h.Rack), Zone: text(h.Zone), Address: text(h.Address),
 		Capacity: &sluicev1.Capacity{Total: vectorTo(h.Capacity.Add(h.Revocable))},
@@ -88,6 +89,9 @@ func hostTo(h Host) *sluicev1.HostInfo {
 	}
 	for _, n := range h.Notes {
 		p.Notes = append(p.Notes, text(n))
+	}
+	if h.Capabilities != 0 {
+		p.Lacks = (can &^ h.Capabilities).Names()
 	}
 	for _, v := range h.Volumes {
 		p.Volumes = append(p.Volumes, &sluicev1.VolumeInfo{Name: text(v.Name), Bytes: v.Bytes, Present: true})
@@ -113,10 +117,10 @@ func vectorTo(r cluster.Resources) *sluicev1.ResourceVector {
 	return p
 }
 
-func hostReports(hosts []Host) []*sluicev1.ShardUp {
+func hostReports(hosts []Host, can cluster.Capabilities) []*sluicev1.ShardUp {
 	infos := make([]*sluicev1.HostInfo, len(hosts))
 	for i, h := range hosts {
-		infos[i] = hostTo(h)
+		infos[i] = hostTo(h, can)
 	}
 	var out []*sluicev1.ShardUp
 	for part, last := range parts(infos) {

@@ -128,3 +128,12 @@ func TestText(t *testing.T) {
 	require.True(t, utf8.ValidString(long))
 	require.True(t, strings.HasSuffix(long, "…"))
 }
+
+// TestWhatAHostLacks of what its driver can do; one that says nothing has it all.
+func TestWhatAHostLacks(t *testing.T) {
+	const can = cluster.CanGroups | cluster.CanVolumes
+	host := func(c cluster.Capabilities) Host { return Host{Name: "h", Machine: cluster.Machine{Capabilities: c}} }
+	require.Empty(t, hostTo(host(0), can).GetLacks())
+	require.Empty(t, hostTo(host(can|cluster.CanPorts), can).GetLacks())
+	require.Equal(t, []string{"volumes"}, hostTo(host(cluster.CanGroups), can).GetLacks())
+}

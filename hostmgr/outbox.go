@@ -24,7 +24,8 @@ type outbox struct {
 	updateID uint64                       // last one given
 	sent     map[uint64]cluster.RunID
 	health   healthBox
-	confirm  bool // the driver wants to know of each status that it is durable, of those in its inventory too
+	confirm  bool                 // the driver wants to know of each status that it is durable, of those in its inventory too
+	can      cluster.Capabilities // of the driver
 }
 
 // known is the latest status of a run that has not been released.
@@ -235,7 +236,7 @@ func (o *outbox) begin(inventory func() []Status) []*sluicev1.ShardUp {
 		all = append(all, k.Status)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return a.Run.Compare(b.Run) })
-	return append(hostReports(o.hosts), inventories(all)...)
+	return append(hostReports(o.hosts, o.can), inventories(all)...)
 }
 
 // merge drops runs that the driver does not know any more, and adds what it knows and has not reported.
@@ -288,7 +289,7 @@ func (o *outbox) next() []*sluicev1.ShardUp {
 	}
 	if o.newHosts {
 		o.newHosts = false
-		return hostReports(o.hosts)
+		return hostReports(o.hosts, o.can)
 	}
 	if len(o.volumes) > 0 { // behind the hosts, which say the same
 		report := &sluicev1.VolumeReport{Volumes: o.volumes}

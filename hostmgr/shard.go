@@ -96,6 +96,7 @@ func NewShard(c ShardConfig) (*Shard, error) {
 		usage:  newUsageBox(),
 	}
 	_, s.out.confirm = c.Driver.(Acknowledger)
+	s.out.can = CapabilitiesOf(c.Driver)
 	return s, nil
 }
 

@@ -143,7 +143,10 @@ func machineFrom(h *sluicev1.HostInfo, can cluster.Capabilities) (cluster.Machin
 	if size > maxSpecBytes {
 		return cluster.Machine{}, fmt.Errorf("serve: it is %d bytes long without its volumes, at most %d are handled", size, maxSpecBytes)
 	}
-	m := cluster.Machine{Rack: h.GetRack(), Zone: h.GetZone(), Address: h.GetAddress(), Capabilities: can, Notes: h.GetNotes()}
+	m := cluster.Machine{
+		Rack: h.GetRack(), Zone: h.GetZone(), Address: h.GetAddress(), Notes: h.GetNotes(),
+		Capabilities: can &^ cluster.ParseCapabilities(h.GetLacks()),
+	}
 	total, err := amountsFrom(h.GetCapacity().GetTotal())
 	if err != nil {
 		return m, err

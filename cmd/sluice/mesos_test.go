@@ -298,6 +298,34 @@ func TestMesosVolumesAndMaintenance(t *testing.T) {
 	require.NotContains(t, ok("volume", "list"), "db-0")
 }
 
+// TestMesosVolumeWhereThereIsDisk: a task with a volume is placed on the host that has disk for one, though all others have more of what
+// the task asks for.
+func TestMesosVolumeWhereThereIsDisk(t *testing.T) {
+	noSettings(t)
+	world := newMasters(t, 1, 0, mesostest.Config{})
+	agent := func(i int, cpus, disk float64) {
+		world.AddAgent(mesostest.AgentSpec{
+			Hostname: fmt.Sprint("h", i), Port: int32(5050 + i),
+			Resources: []api.Resource{mesostest.Scalar("cpus", cpus), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", disk)},
+		})
+	}
+	for i := range 3 {
+		agent(i, 8, 10)
+	}
+	t.Setenv("SLUICE_MESOS_ROLES", "batch")
+	t.Setenv("SLUICE_MESOS_VOLUME_SIZE", "64Mi")
+	finish := startDev(t, t.TempDir(), "--driver", "mesos", "--master", world.addresses[0], "--framework-user", "nobody")
+	defer func() { require.Zero(t, finish()) }()
+	require.Contains(t, try(t, storing, "job", "submit", "-").err, "needs what the host managers of this cluster cannot do: volumes")
+	agent(4, 2, 10000)
+	shows(t, `mesos/h4`, "host", "list")
+	require.Zero(t, try(t, storing, "job", "submit", "-").code)
+	shows(t, `1: 1 running`, "job", "list")
+	require.Len(t, world.living("h4"), 1)
+	require.Len(t, world.Runs(), 1)
+	require.Regexp(t, `\.1$`, world.Runs()[0].TaskID, "it was given back by nobody")
+}
+
 // TestRevocableOnMesos: what Mesos may take back is for revocable jobs only, beside a host that is full.
 func TestRevocableOnMesos(t *testing.T) {
 	noSettings(t)

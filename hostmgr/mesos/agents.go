@@ -44,6 +44,7 @@ type agent struct {
 	passed      time.Time       // when its offers were last passed on to another role
 	passes      int             // how often that was for a launch
 	offeredFor  map[string]bool // roles for which something of it was offered
+	roomy       bool            // there was disk for a volume
 	recorded    bool            // agentRecord is in the store, or on its way there
 	written     bool            // agentRecord, as it was at some time, is in the store
 	shown       *hostmgr.Host   // as it was last reported, nil if it was not
@@ -201,6 +202,9 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 	}
 	h.Capacity.Fixed[cluster.GPU] = min(h.Capacity.Fixed[cluster.GPU], maxDevices*cluster.WholeGPU)
 	h.Capabilities = c.capabilities()
+	if a.diskless(c) {
+		h.Capabilities &^= cluster.CanVolumes
+	}
 	model := ""
 	for _, kv := range a.Machine.Attributes {
 		if kv.Key == c.GPUModelAttribute {
@@ -221,6 +225,29 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 		h.Notes = append(slices.Clone(h.Notes), note)
 	}
 	return h
+}
+
+// disk returns how much there is, for whichever role.
+func (a *agent) disk() int64 {
+	n := a.used().amount.Fixed[cluster.Disk]
+	for _, room := range a.rooms() {
+		n += room.amount.Fixed[cluster.Disk]
+	}
+	return n
+}
+
+// diskless reports whether the agent has no persistent volume, and never had free disk, or such that our runs use, of which one could be
+// made: other frameworks have it, or it is reserved to other roles, or there is none.
+func (a *agent) diskless(c *Config) bool {
+	if a.roomy || len(a.offeredFor) == 0 || a.unseen(c) != "" || len(a.Machine.Volumes) > 0 {
+		return false
+	}
+	for _, r := range a.runs {
+		if len(r.record.Volumes) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // maxDevices is how many GPU devices of one host a scheduler takes.

@@ -903,7 +903,10 @@ type HostInfo struct {
 	// have.
 	Maintenance *MaintenanceWindow `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	// Persistent volumes that it keeps, by name and size, whatever present says.
-	Volumes       []*VolumeInfo `protobuf:"bytes,10,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Volumes []*VolumeInfo `protobuf:"bytes,10,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// Of Hello.capabilities those that this host does not have: tasks that need
+	// one are not placed on it.
+	Lacks         []string `protobuf:"bytes,11,rep,name=lacks,proto3" json:"lacks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1004,6 +1007,13 @@ func (x *HostInfo) GetMaintenance() *MaintenanceWindow {
 func (x *HostInfo) GetVolumes() []*VolumeInfo {
 	if x != nil {
 		return x.Volumes
+	}
+	return nil
+}
+
+func (x *HostInfo) GetLacks() []string {
+	if x != nil {
+		return x.Lacks
 	}
 	return nil
 }
@@ -2921,7 +2931,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\x12)\n" +
 	"\x05hosts\x18\x03 \x03(\v2\x13.sluice.v1.HostInfoR\x05hosts\x12\x18\n" +
-	"\aremoved\x18\x04 \x03(\tR\aremoved\"\xf0\x02\n" +
+	"\aremoved\x18\x04 \x03(\tR\aremoved\"\x86\x03\n" +
 	"\bHostInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rack\x18\x02 \x01(\tR\x04rack\x12\x12\n" +
@@ -2935,7 +2945,8 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\vunreachable\x18\b \x01(\bR\vunreachable\x12>\n" +
 	"\vmaintenance\x18\t \x01(\v2\x1c.sluice.v1.MaintenanceWindowR\vmaintenance\x12/\n" +
 	"\avolumes\x18\n" +
-	" \x03(\v2\x15.sluice.v1.VolumeInfoR\avolumes\"X\n" +
+	" \x03(\v2\x15.sluice.v1.VolumeInfoR\avolumes\x12\x14\n" +
+	"\x05lacks\x18\v \x03(\tR\x05lacks\"X\n" +
 	"\x11MaintenanceWindow\x12\"\n" +
 	"\rstart_unix_ns\x18\x01 \x01(\x03R\vstartUnixNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x03R\n" +
