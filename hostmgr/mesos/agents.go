@@ -42,7 +42,7 @@ type agent struct {
 	mute        bool            // it cannot say how operations go, see errMute
 	tidied      time.Time       // when it was last tried to give up what is left over of volumes
 	passed      time.Time       // when its offers were last passed on to another role
-	passes      int             // how often that was for a launch
+	passes      int             // how often that was for a launch that had to know what is offered for another role
 	offeredFor  map[string]bool // roles for which something of it was offered
 	roomy       bool            // there was disk for a volume
 	recorded    bool            // agentRecord is in the store, or on its way there

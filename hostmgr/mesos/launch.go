@@ -165,7 +165,7 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		ids[i] = api.OfferID{Value: o.id}
 	}
 	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework, feedback: s.feedback && !a.mute}
-	wrongRole := false
+	wrongRole, unseen := false, false
 	for _, r := range slices.Clone(a.queue) {
 		if r.status.At == 0 {
 			continue // its record is not on disk yet
@@ -174,14 +174,18 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		case err == nil:
 		case !errors.Is(err, errNeverFits):
 			r.lacks = err.Error()
-			wrongRole = wrongRole || errors.As(err, new(otherRole))
+			var other otherRole
+			wrongRole = errors.As(err, &other) || wrongRole
+			unseen = unseen || other.unseen
 		default:
 			d.finish(r, ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchFailed, Message: err.Error()})
 		}
 	}
 	if len(b.runs) == 0 {
 		if wrongRole {
-			a.passes++
+			if unseen {
+				a.passes++
+			}
 			d.passOn(s, a, offers, d.config.OfferWait)
 		}
 		return
@@ -288,7 +292,10 @@ const minRevive = time.Second
 var errNeverFits = errors.New("mesos: cannot be launched")
 
 // otherRole is why a launch cannot be carried out with offers for one role, and perhaps with those for another.
-type otherRole struct{ error }
+type otherRole struct {
+	error
+	unseen bool // since nothing was offered yet for that one
+}
 
 // batch is what one ACCEPT launches.
 type batch struct {

@@ -32,7 +32,7 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 		case user != nil && user.record.Run != l.Run:
 			return nil, nil, fmt.Errorf("mesos: volume %q: run %v uses it", id, user.record.Run)
 		case !there && b.agent.keeps(id):
-			return nil, nil, otherRole{fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)}
+			return nil, nil, otherRole{error: fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)}
 		case !there:
 			var operations []api.Offer_Operation
 			if disk, operations, err = b.create(id); err != nil {
@@ -69,10 +69,11 @@ func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Ope
 		if len(b.d.config.volumeRoles()) == 0 {
 			return disk, nil, fmt.Errorf("%w: %w", errNeverFits, err)
 		}
-		return disk, nil, otherRole{err}
+		return disk, nil, otherRole{error: err}
 	}
 	if role := b.agent.unseen(&b.d.config); role != "" {
-		return disk, nil, otherRole{fmt.Errorf("mesos: whether the host has volume %q for role %q is not known before something of it is offered for that", id, role)}
+		err := fmt.Errorf("mesos: whether the host has volume %q for role %q is not known before something of it is offered for that", id, role)
+		return disk, nil, otherRole{err, true}
 	}
 	if disk, err = b.supply.takeAlike(nameDisk, megabytesOf(b.d.config.VolumeBytes)); err != nil {
 		return disk, nil, fmt.Errorf("volume %q: %w", id, err)
@@ -100,7 +101,7 @@ func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Ope
 	return disk, operations, nil
 }
 
-// maxPasses is after how many offers that were passed on without one for a role that role counts as one for which nothing of the agent is
+// maxPasses is after how many offers that were passed on for a role, without one for it, that role counts as one for which nothing of the agent is
 // ever offered, as where all of it is reserved to others.
 const maxPasses = 5
 

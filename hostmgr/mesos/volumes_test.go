@@ -315,6 +315,32 @@ func TestAVolumeThatWasThereBefore(t *testing.T) {
 	})
 }
 
+// TestAVolumeThatOthersUse: that its offers were passed on for a volume that is known, and in use, says nothing of what there is for a role
+// for which nothing was offered yet.
+func TestAVolumeThatOthersUse(t *testing.T) {
+	k := newTalk(t, func(c *Config) { c.Roles = []string{"x", "z"} })
+	k.d.mu.Lock()
+	k.d.byName["h0"].keep(cluster.HeldVolume{Name: "v", Bytes: 1 << 30})
+	k.d.mu.Unlock()
+	offered := 0
+	offer := func() {
+		offered++
+		k.say <- strings.ReplaceAll(strings.Replace(fmt.Sprintf(factOffer, fmt.Sprint("x-", offered), 4.0), `"resources":[`,
+			`"resources":[{"name":"disk","type":"SCALAR","scalar":{"value":9000.0},"allocation_info":{"role":"x"}},`, 1), `"*"`, `"x"`)
+		k.awaits(t, "DECLINE")
+	}
+	require.NoError(t, k.d.Launch(t.Context(), storing(0, "v", "serve")))
+	k.awaits(t, "DECLINE") // of the offer that it began with
+	for range maxPasses {
+		offer()
+	}
+	require.NoError(t, k.d.Kill(t.Context(), runID(0), 0))
+	require.NoError(t, k.d.Launch(t.Context(), storing(1, "w", "serve")))
+	offer()
+	k.none("ACCEPT")
+	require.NoError(t, k.d.Kill(t.Context(), runID(1), 0))
+}
+
 // TestAVolumeWhereOneRoleHasAll: where nothing of an agent is ever offered for a role, nothing is waited for.
 func TestAVolumeWhereOneRoleHasAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
