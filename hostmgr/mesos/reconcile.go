@@ -2,6 +2,7 @@ package mesos
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,6 +60,28 @@ func (d *driver) reconcile(s *session, now time.Time) {
 	if !now.Before(s.rounds.implicit) {
 		s.rounds.implicit = now.Add(d.config.ReconcileEvery)
 		s.send(0, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{}}, nil)
+		d.askForAgents(s)
+	}
+}
+
+// anyTask is the id of no task. Of one that it does not know a master says what is known of the agent.
+const anyTask = "agent"
+
+// askForAgents asks for the agents that are away and remembered for their volumes: those that an operator has marked as gone are forgotten.
+func (d *driver) askForAgents(s *session) {
+	var tasks []scheduler.Call_Reconcile_Task
+	for _, id := range slices.Sorted(maps.Keys(d.agents)) {
+		if a := d.agents[id]; a.lost && len(a.runs) == 0 {
+			tasks = append(tasks, scheduler.Call_Reconcile_Task{TaskID: api.TaskID{Value: anyTask}, AgentID: &api.AgentID{Value: id}})
+		}
+	}
+	s.reconcileTasks(tasks)
+}
+
+// reconcileTasks asks for tasks by their ids.
+func (s *session) reconcileTasks(tasks []scheduler.Call_Reconcile_Task) {
+	for some := range slices.Chunk(tasks, roundTasks) {
+		s.send(0, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{Tasks: some}}, nil)
 	}
 }
 
@@ -77,9 +100,7 @@ func (d *driver) ask(s *session) bool {
 			tasks = append(tasks, scheduler.Call_Reconcile_Task{TaskID: api.TaskID{Value: task}, AgentID: &api.AgentID{Value: r.record.Agent}})
 		}
 	}
-	for some := range slices.Chunk(tasks, roundTasks) {
-		s.send(0, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{Tasks: some}}, nil)
-	}
+	s.reconcileTasks(tasks)
 	return len(tasks) > 0
 }
 

@@ -205,6 +205,13 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	agentID := u.GetAgentID().GetValue()
 	slip := receipt{agent: agentID, task: u.TaskID.Value, uuid: u.UUID}
 	d.config.Log.Debug("update", "task", u.TaskID.Value, "says", explain(u), "acknowledged", len(u.UUID) > 0)
+	if a := d.agents[agentID]; a != nil && u.GetState() == api.TASK_GONE_BY_OPERATOR {
+		a.Machine.Volumes = nil // nobody will ever have them
+		d.loseAgent(a)
+	}
+	if u.TaskID.Value == anyTask {
+		return
+	}
 	if err != nil {
 		d.complain("a task that is not ours is killed", "task", u.TaskID.Value)
 		d.acknowledge(s, slip)
@@ -286,7 +293,7 @@ func (d *driver) mayReturn(s *session, agentID string, now time.Time) bool {
 // and to nobody who was not there.
 func (d *driver) tellsOfNoAgent(s *session, u *api.TaskStatus, now time.Time) bool {
 	switch {
-	case u.GetState() == api.TASK_UNREACHABLE, u.GetState() == api.TASK_GONE_BY_OPERATOR:
+	case u.GetState() == api.TASK_UNREACHABLE:
 		return true
 	case unknown(u):
 		return !d.mayReturn(s, u.GetAgentID().GetValue(), now)

@@ -283,6 +283,36 @@ func TestAVolumeOfAnAgentThatWasAway(t *testing.T) {
 	})
 }
 
+// TestTheVolumesOfAnAgentThatIsGone are forgotten with it when an operator marks it as gone: at once where it ran something, and where
+// nothing tells when the master is asked.
+func TestTheVolumesOfAnAgentThatIsGone(t *testing.T) {
+	for _, command := range []string{"serve", "second"} {
+		t.Run(command, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
+				d, recorder := w.drive(t, withRole)
+				require.NoError(t, d.Launch(t.Context(), storing(0, "v", command)))
+				time.Sleep(time.Minute)
+				w.CutAgent("h0")
+				time.Sleep(20 * time.Minute)
+				require.Empty(t, recorder.Hosts())
+				d.mu.Lock()
+				require.Len(t, d.agents, 1, "it may come back")
+				d.mu.Unlock()
+				w.MarkAgentGone("h0")
+				time.Sleep(11 * time.Minute)
+				require.NoError(t, d.Close())
+				s, err := openFolder(w.dir, func(string) {})
+				require.NoError(t, err)
+				agents, _, err := s.load()
+				require.NoError(t, err)
+				require.Empty(t, agents)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}
+
 // TestAVolumeThatWasThereBefore a host manager knew its agent is found for whichever role it is, and not made again, empty, for the one for
 // which the agent is offered first: with a new state folder, and where a new agent has the disk of the one before.
 func TestAVolumeThatWasThereBefore(t *testing.T) {
