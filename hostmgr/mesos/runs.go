@@ -369,7 +369,9 @@ func (d *driver) lives(s *session, r *run, member int, state cluster.TaskState, 
 			r.record.Status = r.status
 			d.writeLater(write{run: r.record.copy()})
 			for _, name := range r.record.Volumes { // also those that were made for it
-				d.keepAndWrite(r.agent, cluster.HeldVolume{Name: name, Bytes: d.config.VolumeBytes})
+				if !r.agent.keeps(name) {
+					d.keepAndWrite(r.agent, cluster.HeldVolume{Name: name, Bytes: d.config.VolumeBytes})
+				}
 			}
 		}
 	}

@@ -145,18 +145,14 @@ func (a *agent) keeps(id string) bool {
 	return slices.ContainsFunc(a.Machine.Volumes, func(v cluster.HeldVolume) bool { return v.Name == id })
 }
 
-// keep takes in volumes that the agent has, and reports whether any is new.
+// keep takes in volumes that the agent has, and reports whether any is new or has another size, as after an operator's GROW_VOLUME.
 func (a *agent) keep(volumes ...cluster.HeldVolume) bool {
-	before := len(a.Machine.Volumes)
-	all := slices.Clone(a.Machine.Volumes)
-	for _, v := range volumes {
-		if !a.keeps(v.Name) {
-			all = append(all, v)
-		}
-	}
-	slices.SortFunc(all, func(x, y cluster.HeldVolume) int { return strings.Compare(x.Name, y.Name) })
-	a.Machine.Volumes = slices.CompactFunc(all, func(x, y cluster.HeldVolume) bool { return x.Name == y.Name })
-	return len(a.Machine.Volumes) > before
+	all := slices.Concat(volumes, a.Machine.Volumes) // of each name the first stays
+	slices.SortStableFunc(all, func(x, y cluster.HeldVolume) int { return strings.Compare(x.Name, y.Name) })
+	all = slices.CompactFunc(all, func(x, y cluster.HeldVolume) bool { return x.Name == y.Name })
+	changed := !slices.Equal(all, a.Machine.Volumes)
+	a.Machine.Volumes = all
+	return changed
 }
 
 // keepAndWrite is keep, and writes what is new.

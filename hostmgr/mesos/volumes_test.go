@@ -403,9 +403,12 @@ func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
 		}
 		return -1
 	}
-	for range 2 {
-		k.say <- with
-		require.Eventually(t, func() bool { return volumes() == 1 }, 30*time.Second, time.Millisecond)
+	for _, size := range []int64{64, 96} { // it may have been destroyed and made again
+		k.say <- strings.Replace(with, "64.0", fmt.Sprint(size), 1)
+		require.Eventually(t, func() bool { return volumes() == 1 && k.recorder.Hosts()[0].Volumes[0].Bytes == size<<20 }, 30*time.Second, time.Millisecond)
+		k.say <- strings.NewReplacer("64.0", fmt.Sprint(2*size), `"o-v"`, `"o-w"`).Replace(with) // an operator lets it grow
+		require.Eventually(t, func() bool { return volumes() == 1 && k.recorder.Hosts()[0].Volumes[0].Bytes == 2*size<<20 }, 30*time.Second, time.Millisecond)
+		k.say <- `{"type":"RESCIND","rescind":{"offer_id":{"value":"o-w"}}}`
 		k.say <- `{"type":"RESCIND","rescind":{"offer_id":{"value":"o-v"}}}`
 		k.d.comesTo(t, func() bool { return k.d.offers["o-v"] == nil })
 		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h0", "v"), "Mesos does not offer it")
