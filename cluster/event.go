@@ -52,7 +52,8 @@ type (
 		Begins bool   `cbor:",omitempty"`
 	}
 	// TaskUpdated brings a task to a version of its job's spec: at once where nothing runs, or InPlace; else its run ends,
-	// and the next one has it. With Later the run that there is goes on, or to the end that it was told of.
+	// and the next one has it. With Later the run that there is goes on, or to the end that it was told of; room that it was to move to
+	// is held no more.
 	TaskUpdated struct {
 		Task    TaskKey
 		Version uint64

@@ -169,7 +169,7 @@ func (u *Update) Reached(t *Task) bool {
 	case t.Removed:
 		return true
 	case u.Restarts(): // time may stand still
-		return t.State != TaskFailed && (!t.State.Bound() || t.State == TaskKilling || t.Placed >= u.Created)
+		return t.State != TaskFailed && (!t.State.Bound() || t.State.Vacating() || t.Placed >= u.Created)
 	default:
 		return t.Version == u.To || t.Next == u.To
 	}
@@ -228,7 +228,9 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 		case e.Later && !t.State.Bound():
 			return errors.New("it does not run")
 		case e.Later:
-			t.Next = e.Version
+			if t.Next = e.Version; t.State == TaskPreempting { // it cannot fail any more, and what it moves to is for the spec before
+				t.Failures, t.Hold = 0, nil
+			}
 			return nil
 		case e.Again:
 			t.Failures++

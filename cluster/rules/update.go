@@ -176,6 +176,8 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, since, now cl
 			return good, 0 // it is none of the update's
 		}
 		return coming, 0
+	case t.State == cluster.TaskPreempting:
+		return coming, 0 // it makes way, and waits again then
 	case t.State.Terminal() && (t.State != cluster.TaskFailed || j.Spec.Type.Service()):
 		return good, 0 // it is done, or would wait again if nobody had stopped it
 	case tired && !t.State.Bound():
@@ -432,7 +434,8 @@ func (r *rollout) bringSurge() (ready bool, err error) {
 		case !r.u.Reached(t) && t.Ready != 0 && !r.now().Bears(1):
 			ready = false
 		case !r.u.Reached(t):
-			err = r.tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, Revive: true})
+			later := t.State == cluster.TaskPreempting
+			err = r.tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, Revive: true, Later: later})
 			ready = false
 		case v != good:
 			r.u.Active, ready = insert(r.u.Active, i), false
@@ -522,10 +525,11 @@ func (r *rollout) touch(t *cluster.Task) error {
 		Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, InPlace: r.small(t),
 		Revive: t.State == cluster.TaskFailed && !r.job.Spec.Type.Service(), // who has ended in another way is not to run: it would wait again
 	}
-	e.Later = !e.InPlace && (r.stays(t) || givenUp(t))
+	makesWay := t.State == cluster.TaskPreempting // it has its grace, and the new spec with its next run
+	e.Later = !e.InPlace && (r.stays(t) || givenUp(t) || makesWay)
 	waits := !t.State.Bound() && !t.State.Terminal()
 	switch {
-	case e.Later || r.idles(t) || t.State.Terminal() && !e.Revive, // nothing comes of it now
+	case e.Later && !makesWay || r.idles(t) || t.State.Terminal() && !e.Revive, // nothing comes of it now
 		waits && !r.job.Spec.Type.Service() && !r.u.HoldsCanaries(): // and work that waited already is not waited for
 		r.u.Good++
 	default:

@@ -898,6 +898,83 @@ func TestAScaledJobGoesOnWithItsUpdate(t *testing.T) {
 	}
 }
 
+// Who was asked to leave for others has the grace that it was promised, whether an update comes to it or its deadline passes meanwhile, and
+// waits at the head of its priority then. It has the new spec with its next run, or, where its policy ends it, when it is restarted.
+func TestAnUpdateLeavesTheirGraceToThoseWhoMakeWay(t *testing.T) {
+	policy := cluster.UpdatePolicy{MaxAttempts: 1, MaxFailed: 1, MinHealthy: 10 * time.Second, Deadline: 20 * time.Second}
+	leaves := func(w *serving) cluster.TaskKey {
+		first := w.tasks()[0]
+		w.emit(&cluster.TaskPreempted{Task: first.Key, Run: first.Run, Preemption: cluster.Preemption{ForPool: "root"}})
+		return first.Key
+	}
+	pass := func(w *serving) {
+		w.now = w.now.Add(10 * time.Minute)
+		for at := w.timers.Next(); at != 0 && at <= w.now; at = w.timers.Next() {
+			w.ring()
+		}
+	}
+	begin := map[string]func(*serving, *cluster.JobSpec){
+		"it begins": func(w *serving, spec *cluster.JobSpec) { w.update(spec) },
+		"it is a restart": func(w *serving, _ *cluster.JobSpec) {
+			w.restart(cluster.Update{Policy: policy})
+		},
+	}
+	for name, begin := range begin {
+		for _, kill := range []bool{false, true} {
+			spec := serviceSpec(2, serves, 0, &policy)
+			spec.Preemption, spec.Limits.MaxUnavailable = cluster.PreemptionPolicy{Grace: time.Hour, Kill: kill}, 2
+			w := newServing(t, spec, 3)
+			w.settle()
+			first := leaves(w)
+			next := *spec
+			next.Task.Processes = serviceSpec(2, serves, 1, nil).Task.Processes
+			begin(w, &next)
+			pass(w)
+			require.Equal(t, cluster.TaskPreempting, w.state.Task(first).State, "%s\n%v", name, w)
+			w.report(w.state.Task(first), cluster.TaskKilled)
+			task := w.state.Task(first)
+			require.Equal(t, kill, task.State == cluster.TaskKilled, "%s\n%v", name, w)
+			require.Equal(t, !kill, task.Ahead, "%s\n%v", name, w)
+			w.settle()
+			u := w.state.Job(servingJob).Update
+			require.Equal(t, cluster.UpdateSucceeded, u.State, "%s: %+v\n%v", name, u, w)
+			require.Equal(t, u.Total, u.Good, "%s: %+v", name, u)
+			if task = w.state.Task(first); kill {
+				require.Equal(t, cluster.TaskKilled, task.State, "%s\n%v", name, w)
+			} else {
+				require.NotZero(t, task.Ready, "%s\n%v", name, w)
+				require.Equal(t, w.state.Job(servingJob).Version, task.Version, "%s\n%v", name, w)
+			}
+		}
+	}
+
+	w := newServing(t, serviceSpec(1, serves, 0, nil), 2) // one that was to move does so by what it asks for now
+	w.settle()
+	first := w.tasks()[0]
+	w.emit(&cluster.TaskPreempted{Task: first.Key, Run: first.Run, Hold: &cluster.Hold{Host: hostID(1), Until: cluster.Forever}})
+	require.True(t, w.state.Host(hostID(1)).Withheld.Equal(amounts(1, 1)))
+	large := serviceSpec(1, serves, 1, &policy)
+	large.Task.Resources = amounts(90, 90)
+	w.update(large)
+	require.True(t, w.state.Host(hostID(1)).Withheld.IsZero())
+	w.settle()
+	w.succeeded(1)
+
+	w = newServing(t, serviceSpec(2, serves, 0, nil), 3) // one that was touched, and is asked to leave before it is good
+	w.settle()
+	spec := serviceSpec(2, serves, 1, &policy)
+	spec.Preemption.Grace = time.Hour
+	w.update(spec)
+	for w.tasks()[0].Run == 1 || w.tasks()[0].Ready == 0 {
+		w.turn(w.tasks()[0])
+	}
+	left := leaves(w)
+	pass(w)
+	require.Equal(t, cluster.TaskPreempting, w.state.Task(left).State, "%v", w)
+	w.settle()
+	w.succeeded(2)
+}
+
 // Instances that are just being replaced, or have just ceased to be ready, are not given up, however long ago they were placed:
 // an update that takes over, or goes on, waits for them.
 func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {

@@ -77,6 +77,7 @@ func (c *Checker) updateTask(e *cluster.TaskUpdated) {
 	case e.InPlace:
 		c.changeInPlace(k, t, to)
 	case e.Later:
+		c.release(k, t)
 		t.next = to
 	case t.state.bound():
 		c.volunteers(k, t)
