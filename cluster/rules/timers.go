@@ -105,7 +105,7 @@ func (t *Timers) noteUpdate(snap *cluster.Snapshot, j *cluster.Job) {
 	}
 	t.updates[j.UID] = j.Update
 	var seen []uint32
-	if before != nil && before.Created == j.Update.Created {
+	if before != nil && before.Created == j.Update.Created && before.Resumed == j.Update.Resumed { // else they have more time
 		seen = before.Active
 	}
 	for task := range touched(snap, j, seen) {

@@ -640,6 +640,32 @@ func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
 	require.True(t, live(), "and counts as a canary when it has run")
 }
 
+// So it does where nobody has looked between the pause and its end.
+func TestAPauseThatNobodySawGivesTime(t *testing.T) {
+	w := newServing(t, serviceSpec(1, serves, 0, nil), 1)
+	w.settle()
+	spec := serviceSpec(1, serves, 1, &cluster.UpdatePolicy{Unplaced: time.Minute})
+	spec.Task.Resources = amounts(1000, 1)
+	w.update(spec)
+	require.True(t, w.turn(w.tasks()[0]))
+	w.now = w.now.Add(30 * time.Second)
+	begun := w.now
+	w.do(func(tx *rules.Tx) error {
+		for _, change := range []func(*cluster.Update){pause, resume} {
+			u := *tx.State().Job(servingJob).Update
+			change(&u)
+			if err := tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for w.state.Job(servingJob).Update.Live() {
+		require.True(t, w.ring(), "nobody will look at it any more")
+	}
+	require.Equal(t, begun.Add(time.Minute), w.now)
+}
+
 // Room that is held for an instance, and that it never gets, gives it no more time.
 func TestHeldRoomIsNoPlace(t *testing.T) {
 	w := newServing(t, serviceSpec(1, serves, 0, nil), 1)
