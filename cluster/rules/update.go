@@ -376,9 +376,10 @@ func AwaitsPromotion(u *cluster.Update) bool {
 // batch returns how many instances are replaced at a time.
 func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.instances) }
 
-// more returns how many instances are to run beyond those wanted while it lasts: none where no more may run at once.
+// more returns how many instances are to run beyond those wanted while it lasts: none where no more may run at once, or none of the
+// others does, or is to.
 func (r *rollout) more() uint32 {
-	if !r.u.Policy.StartFirst {
+	if !r.u.Policy.StartFirst || r.job.Spec.Type.Service() && r.job.State().Terminal() {
 		return 0
 	}
 	n := min(r.batch(), r.job.Spec.Instances)

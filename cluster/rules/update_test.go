@@ -478,6 +478,29 @@ func TestWhoBacksOffWaitsForNoPlace(t *testing.T) {
 	w.succeeded(1)
 }
 
+// A service of which all instances were stopped rests on: nothing is started first where nothing is replaced, though there were no place.
+func TestWhatRestsIsNotWokenByAnUpdate(t *testing.T) {
+	policy := cluster.UpdatePolicy{StartFirst: true, BatchSize: 2}
+	w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+	w.settle()
+	for _, task := range w.tasks() {
+		w.emit(&cluster.TaskStopping{Task: task.Key, Reason: cluster.ReasonTaskStopped})
+	}
+	w.settle()
+	w.update(serviceSpec(3, serves, 1, &policy))
+	w.succeeded(3)
+	require.Len(t, w.tasks(), 3)
+	w.restart(cluster.Update{Policy: policy})
+	w.succeeded(0)
+	require.Len(t, w.tasks(), 3)
+	require.Equal(t, cluster.JobKilled, w.state.Job(servingJob).State())
+	w.emit(&cluster.TaskStopping{Task: w.tasks()[1].Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	w.settle()
+	require.Equal(t, map[uint32][2]uint64{1: {2, 2}}, w.runs())
+	w.update(serviceSpec(3, serves, 2, &policy)) // while one serves another is started first
+	require.Len(t, w.tasks(), 5)
+}
+
 // One that was started first for a spec that was superseded, and serves, makes way for the next one when the job bears it.
 func TestWhoWasStartedFirstFollowsTheNextUpdate(t *testing.T) {
 	w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
