@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,11 +43,15 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root := newRootCommand(&app{in: in, out: out, err: errOut})
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	help := &helpOutput{Writer: out}
+	root.SetOut(help)
 	root.SetErr(errOut)
 	checkCompletion(root)
 	checkHelp(root)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = help.err
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -61,6 +66,19 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		return exitInterrupted
 	}
 	return e.code
+}
+
+// helpOutput keeps why a help could not be written, which cobra does not tell.
+type helpOutput struct {
+	io.Writer
+	err error
+}
+
+// Write implements [io.Writer].
+func (h *helpOutput) Write(text []byte) (int, error) {
+	n, err := h.Writer.Write(text)
+	h.err = cmp.Or(h.err, err)
+	return n, err
 }
 
 // The exit codes, as the help of the root command documents them.

@@ -266,10 +266,10 @@ func TestConfigPrint(t *testing.T) {
 	require.Contains(t, a.out, "- key: local.hosts\n  value: \"3\"\n")
 }
 
-// TestOutputThatFails: whoever writes a table to a full disk is told.
+// TestOutputThatFails: whoever writes a table or a help to a full disk is told.
 func TestOutputThatFails(t *testing.T) {
 	noSettings(t)
-	for _, line := range []string{"config print", "config print -o json", "version", "completion bash"} {
+	for _, line := range []string{"config print", "config print -o json", "version", "completion bash", "", "--help", "job", "job list --help", "help job"} {
 		var errOut bytes.Buffer
 		require.Equal(t, exitFailure, run(t.Context(), strings.Fields(line), nil, full{}, &errOut), line)
 		require.Equal(t, "sluice: no space left on device\n", errOut.String(), line)
