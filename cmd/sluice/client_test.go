@@ -355,6 +355,41 @@ func (f *telling) Recv() (*sluicev1.WatchJobsResponse, error) {
 	return next, nil
 }
 
+// Who watches is told which jobs are gone, also those that went while the scheduler was away.
+func TestAWatchTellsWhoIsGone(t *testing.T) {
+	noSettings(t)
+	watch := func(output string) []string {
+		server := serveFake(t, func(s grpc.ServiceRegistrar) { sluicev1.RegisterJobServiceServer(s, &leaving{}) })
+		a := try(t, "", "job", "watch", "--server", server, "-o", output)
+		require.Equal(t, exitRefused, a.code, a.err)
+		return strings.Split(strings.TrimSpace(a.out), "\n")
+	}
+	table := watch("table")
+	require.Len(t, table, 5)
+	require.Regexp(t, `^\d\d:\d\d:\d\d  gone       b$`, table[3])
+	require.Regexp(t, `^\d\d:\d\d:\d\d  gone       c$`, table[4])
+	require.Equal(t, []string{`{"gone":[2],"revision":"8"}`, `{"unchanged":[1],"gone":[3],"revision":"9","synced":true}`}, watch("json")[1:])
+}
+
+// leaving has three jobs, of which one goes while it is watched and one while nobody watches.
+type leaving struct {
+	sluicev1.UnimplementedJobServiceServer
+	streams int
+}
+
+func (f *leaving) WatchJobs(_ *sluicev1.WatchJobsRequest, stream grpc.ServerStreamingServer[sluicev1.WatchJobsResponse]) error {
+	f.streams++
+	switch f.streams {
+	case 1:
+		return errors.Join(stream.Send(&sluicev1.WatchJobsResponse{
+			Jobs: []*sluicev1.Job{{Uid: 1, Name: "a"}, {Uid: 2, Name: "b"}, {Uid: 3, Name: "c"}}, Revision: 7, Synced: true,
+		}), stream.Send(&sluicev1.WatchJobsResponse{Gone: []uint32{2}, Revision: 8}), errBroken)
+	case 2:
+		return errors.Join(stream.Send(&sluicev1.WatchJobsResponse{Unchanged: []uint32{1}, Revision: 9, Synced: true}), errBroken)
+	}
+	return status.Error(codes.PermissionDenied, "no more")
+}
+
 // As many jobs can be waited for as can be stopped, though a watch takes only so many names.
 func TestWaitForMoreJobsThanAWatchTakes(t *testing.T) {
 	a, c, _ := serveFlaky(t, &flaky{})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ import (
 
 // follow watches jobs and calls handle after each message, with all that the watch has told so far, until it reports
 // that it is done. It takes the watch up again where it was when the scheduler goes away. What is told once more then is not in
-// the message that handle gets.
+// the message that handle gets, and jobs that went meanwhile are.
 func (c *client) follow(ctx context.Context, what *sluicev1.WatchJobsRequest, handle func(*jobView, *sluicev1.WatchJobsResponse) (done bool, err error)) error {
 	view := &jobView{jobs: map[uint32]*sluicev1.Job{}}
 	return c.persist(ctx, func(alive func()) error {
@@ -42,6 +43,11 @@ func (c *client) follow(ctx context.Context, what *sluicev1.WatchJobsRequest, ha
 			news := slices.DeleteFunc(slices.Clone(res.GetJobs()), view.knows)
 			view.take(res)
 			res.Jobs = news
+			for _, j := range view.gone { // of a watch that was taken up again only the view knows
+				if !slices.Contains(res.Gone, j.GetUid()) {
+					res.Gone = append(res.Gone, j.GetUid())
+				}
+			}
 			if done, err := handle(view, res); done || err != nil {
 				return err
 			}
@@ -53,6 +59,7 @@ func (c *client) follow(ctx context.Context, what *sluicev1.WatchJobsRequest, ha
 type jobView struct {
 	jobs     map[uint32]*sluicev1.Job
 	stale    map[uint32]bool // not confirmed since the watch was taken up again
+	gone     []*sluicev1.Job // that the last message took away, by uid
 	synced   bool            // everything that there was at the beginning has been told
 	revision uint64          // to resume from
 }
@@ -73,6 +80,7 @@ func (v *jobView) knows(j *sluicev1.Job) bool {
 
 // take brings the view up to date with a message.
 func (v *jobView) take(res *sluicev1.WatchJobsResponse) {
+	v.gone = nil
 	for _, j := range res.GetJobs() {
 		v.jobs[j.GetUid()] = j
 		delete(v.stale, j.GetUid())
@@ -81,16 +89,24 @@ func (v *jobView) take(res *sluicev1.WatchJobsResponse) {
 		delete(v.stale, uid)
 	}
 	for _, uid := range res.GetGone() {
-		delete(v.jobs, uid)
+		v.drop(uid)
 	}
 	if res.GetSynced() {
 		for uid := range v.stale {
-			delete(v.jobs, uid)
+			v.drop(uid)
 		}
 		v.stale, v.synced = nil, true
 	}
+	slices.SortFunc(v.gone, func(a, b *sluicev1.Job) int { return cmp.Compare(a.GetUid(), b.GetUid()) })
 	if res.GetRevision() != 0 {
 		v.revision = res.GetRevision()
+	}
+}
+
+func (v *jobView) drop(uid uint32) {
+	if j := v.jobs[uid]; j != nil {
+		v.gone = append(v.gone, j)
+		delete(v.jobs, uid)
 	}
 }
 
@@ -227,12 +243,18 @@ func newJobWatchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [NAME...]",
 		Short: "Print jobs as they are, and again whenever they change, until interrupted",
+		Long: `Print jobs as they are, and again whenever they change, until interrupted. One
+that is deleted, or does not match any more, is gone.`,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
-			return c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(_ *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
+			return c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(view *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
 				return false, a.showEach(res, func(w io.Writer) {
+					now := time.Now().Format("15:04:05")
+					for _, j := range view.gone {
+						fmt.Fprintf(w, "%s  %-9s  %s\n", now, "gone", j.GetName())
+					}
 					for _, j := range res.GetJobs() {
-						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", time.Now().Format("15:04:05"), words.JobState(j.GetState()), j.GetName(), words.Counts(j))
+						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", now, words.JobState(j.GetState()), j.GetName(), words.Counts(j))
 					}
 				})
 			})
