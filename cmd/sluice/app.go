@@ -29,10 +29,10 @@ func (a *app) load(cmd *cobra.Command) error {
 	return nil
 }
 
-// isTerminal reports whether w is one, so that a line on it may be rewritten.
+// isTerminal reports whether w is one that a line may be rewritten on.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
 // widthOf returns how many characters a row of a terminal holds, 0 if that is not known.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,19 @@ func TestProgressOnATerminal(t *testing.T) {
 	p.show("four", time.Time{})
 	p.end()
 	require.Equal(t, "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K…one\r\x1b[Kfour\na note\n\r\x1b[Kfour\n", b.String())
+}
+
+// A terminal that says that it knows no escape sequences gets none.
+func TestProgressOnADumbTerminal(t *testing.T) {
+	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { require.NoError(t, f.Close()) }()
+	t.Setenv("TERM", "xterm")
+	require.True(t, newProgress(f).terminal)
+	t.Setenv("TERM", "dumb")
+	require.False(t, newProgress(f).terminal)
 }
 
 func TestProgressElsewhere(t *testing.T) {
