@@ -102,9 +102,12 @@ func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
 		{"peer", f.peers, []string{"lemon", "highs"}},
 		{"lemon", f.lemon, peer.LemonAlgorithms},
 	} {
-		for _, name := range list.given {
+		for i, name := range list.given {
 			if !slices.Contains(list.choice, name) {
 				return o, usageError(cmd, fmt.Errorf("--%s %q: choose some of %s", list.flag, name, strings.Join(list.choice, ", ")))
+			}
+			if slices.Contains(list.given[:i], name) {
+				return o, usageError(cmd, fmt.Errorf("--%s: %s is there twice: give it once", list.flag, name))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -54,7 +55,10 @@ func newBenchQualityCommand(a *app) *cobra.Command {
 			for _, r := range quality.Rules() {
 				policies = append(policies, r)
 			}
-			for _, name := range names {
+			for i, name := range names {
+				if slices.Contains(names[:i], name) {
+					return usageError(cmd, fmt.Errorf("--model: %s is there twice: give it once", name))
+				}
 				m, err := models.New(name)
 				if err != nil {
 					return usageError(cmd, fmt.Errorf("--model: %w", err))

@@ -92,6 +92,7 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"hosts: -1", []string{"1k-90", "--hosts", "-1"}},
 		{"--peer \"cplex\"", []string{"1k-90", "--peer", "cplex"}},
 		{"--algorithms \"magic\"", []string{"1k-90", "--algorithms", "magic"}},
+		{"--algorithms: ssp is there twice", []string{"1k-90", "--algorithms", "ssp,auto,ssp"}},
 		{"--algorithms: give", []string{"1k-90", "--algorithms", ""}},
 		{"--lemon \"magic\"", []string{"1k-90", "--lemon", "magic"}},
 		{"--clock \"sun\"", []string{"1k-90", "--clock", "sun"}},

@@ -167,14 +167,15 @@ func TestUsageErrors(t *testing.T) {
 		"bench solver --lemon networksimplex":          "--lemon goes with --peer lemon",
 		"bench instances . --seed 3":                   "--seed goes with --families",
 		"bench cycle --planner greedy --solver ssp":    "--solver goes with --planner flow",
-		"job restart a --rolling --instances=":         "--instances: is empty: leave it out, or name one",
-		"token create --job=":                          "--job: is empty",
-		"cluster cost-model set sjf --pool=":           "--pool: is empty",
-		"cluster cost-model set sjf --type=":           "--type: is empty",
-		"tls issue nowhere a --host=":                  "--host: is empty: leave it out, or name one",
-		"tls issue nowhere a --group=":                 "--group: is empty: leave it out, or name one",
-		"task stop a/0 --grace 1s":                     "unknown flag: --grace",
-		"task restart a/0 --expected-run x":            `--expected-run: "x" has to be a whole number`,
+		"bench quality --pods a --machines b --model sjf --model sjf": "--model: sjf is there twice: give it once",
+		"job restart a --rolling --instances=":                        "--instances: is empty: leave it out, or name one",
+		"token create --job=":                                         "--job: is empty",
+		"cluster cost-model set sjf --pool=":                          "--pool: is empty",
+		"cluster cost-model set sjf --type=":                          "--type: is empty",
+		"tls issue nowhere a --host=":                                 "--host: is empty: leave it out, or name one",
+		"tls issue nowhere a --group=":                                "--group: is empty: leave it out, or name one",
+		"task stop a/0 --grace 1s":                                    "unknown flag: --grace",
+		"task restart a/0 --expected-run x":                           `--expected-run: "x" has to be a whole number`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			a := try(t, "", strings.Fields(line)...)
