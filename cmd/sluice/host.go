@@ -51,7 +51,7 @@ func newHostListCommand(a *app) *cobra.Command {
 	f.StringVar(&req.Shard, "shard", "", "only of this shard")
 	f.StringVar(&req.Rack, "rack", "", "only in this rack")
 	f.StringVar(&req.Zone, "zone", "", "only in this zone")
-	f.StringToStringVar(&req.Attributes, "attribute", nil, "only with these attributes, as key=value")
+	addPairs(f, &req.Attributes, "attribute", "only with these attributes, as key=value")
 	f.Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd
 }

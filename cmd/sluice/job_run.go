@@ -106,7 +106,7 @@ nothing is submitted.`,
 	f.Int32Var(&r.spec.Priority, "priority", 0, "from 0 to 1000; more is more urgent")
 	f.StringVar(&r.kind, "type", "batch", "batch, stateless, stateful or daemon")
 	f.StringArrayVar(&r.env, "env", nil, "variable of the environment, as KEY=VALUE; several times for several")
-	f.StringToStringVar(&r.spec.Labels, "label", nil, "labels of the job, as key=value")
+	addPairs(f, &r.spec.Labels, "label", "labels of the job, as key=value")
 	f.StringVar(&r.directory, "working-directory", "", "folder on the host to run in, in place of one of its own")
 	f.Uint32Var(&r.failures, "max-failures", 0, "how often an instance may fail and run again")
 	f.DurationVar(&r.runTime, "max-run-time", 0, "a run that takes longer is ended, and has failed")

@@ -30,7 +30,7 @@ func (s *jobSelector) add(cmd *cobra.Command) {
 	f.StringSliceVar(&s.types, "type", nil, "only of these types, such as batch,daemon")
 	f.StringVar(&s.filter.Owner, "owner", "", "only of this owner")
 	f.StringVar(&s.filter.NamePrefix, "prefix", "", "only names that begin so")
-	f.StringToStringVar(&s.filter.Labels, "label", nil, "only with these labels, as key=value")
+	addPairs(f, &s.filter.Labels, "label", "only with these labels, as key=value")
 }
 
 // given reports whether a flag says which jobs are meant.
