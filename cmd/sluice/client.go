@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -56,7 +57,7 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		return nil, err
 	}
 	target, found := a.target()
-	conn, err := grpc.NewClient(target, append(append(options, found...),
+	conn, err := grpc.NewClient(target, append(slices.Concat(options, found, onlyText),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},

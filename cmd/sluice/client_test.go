@@ -83,6 +83,23 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// What no message of the API can hold is refused with the field that it was meant for.
+func TestArgumentsThatAreNoText(t *testing.T) {
+	noSettings(t)
+	t.Setenv("SLUICE_SERVER", serveFake(t, func(grpc.ServiceRegistrar) {}))
+	for want, line := range map[string]string{
+		`name: "a\xff" is not UTF-8`:                 "job get a\xff",
+		`filter.owner: "\xff" is not UTF-8`:          "job list --owner \xff",
+		`filter.labels["a"]: "\xff" is not UTF-8`:    "job stop --label a=\xff",
+		`filter.labels["\xff"]: "\xff" is not UTF-8`: "job list --label \xff=1",
+		`filter.names[1]: "\xff" is not UTF-8`:       "job wait a \xff",
+		`job: "a\xff" is not UTF-8`:                  "task logs a\xff/0 -f",
+		`NAME: "a\xff" is not UTF-8`:                 "job run a\xff -- true",
+	} {
+		require.Equal(t, answer{exitUsage, "", "sluice: " + want + "\n"}, try(t, "", strings.Fields(line)...), line)
+	}
+}
+
 // flaky serves output in pieces and watches of one job, and breaks every stream off after a few messages.
 type flaky struct {
 	sluicev1.UnimplementedTaskServiceServer
