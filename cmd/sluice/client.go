@@ -221,6 +221,17 @@ func callFor[Req, Res any](ctx context.Context, patience time.Duration, c *clien
 	return res, c.describe(err)
 }
 
+// callAgain is call for what a scheduler may be asked for twice: it is asked again while it is away.
+func callAgain[Req, Res any](ctx context.Context, c *client, f func(context.Context, *Req, ...grpc.CallOption) (*Res, error), req *Req) (res *Res, err error) {
+	err = c.persist(ctx, func(func()) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		res, err = f(ctx, req)
+		return err
+	})
+	return res, err
+}
+
 // persist runs attempt until it succeeds or fails for good. While the scheduler is away it tries again with growing
 // pauses, until it has been away for the configured time; at once where the scheduler gave up what it told, since whoever
 // reads what is printed stood still. attempt has to be able to begin anew, and calls alive when it hears from the scheduler.

@@ -135,7 +135,11 @@ all have to hold: then it is those that have not ended, and --dry-run lists them
 			}
 			var jobs []*sluicev1.Job
 			wrong := each(cmd.Context(), args, func(name string) error {
-				res, err := call(cmd.Context(), c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name, ExpectedVersion: expected, Cascade: cascade})
+				stop := call[sluicev1.StopJobRequest, sluicev1.StopJobResponse]
+				if wait { // also for a scheduler that goes away
+					stop = callAgain[sluicev1.StopJobRequest, sluicev1.StopJobResponse]
+				}
+				res, err := stop(cmd.Context(), c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name, ExpectedVersion: expected, Cascade: cascade})
 				if err == nil {
 					jobs = append(jobs, res.GetJob())
 				}
@@ -227,7 +231,7 @@ func (c *client) remove(ctx context.Context, a *app, name string, stop bool, ver
 
 // stopAndWait ends a job if it has not ended.
 func (c *client) stopAndWait(ctx context.Context, a *app, name string, version *uint64) error {
-	if _, err := call(ctx, c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name, ExpectedVersion: version}); err != nil {
+	if _, err := callAgain(ctx, c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name, ExpectedVersion: version}); err != nil {
 		return err
 	}
 	_, err := a.waitForJobs(ctx, c, []string{name})

@@ -269,13 +269,7 @@ func (c *client) commandCode(ctx context.Context, job string) (code int) {
 	req := &sluicev1.ListTasksRequest{Job: job, States: []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_FAILED}}
 	_, _ = pages(0, func(size uint32, token string) (int, string, error) { // without an answer it is that of a job that did not succeed
 		req.PageSize, req.PageToken = &size, token
-		var res *sluicev1.ListTasksResponse
-		err := c.persist(ctx, func(func()) (err error) {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			res, err = c.tasks.ListTasks(ctx, req)
-			return err
-		})
+		res, err := callAgain(ctx, c, c.tasks.ListTasks, req)
 		for _, t := range res.GetTasks() {
 			own := int(t.GetResult().GetExitCode())
 			if signal := t.GetResult().GetSignal(); signal > 0 {

@@ -21,6 +21,35 @@ func TestStopWhereTheWaitFails(t *testing.T) {
 	require.Equal(t, answer{exitRefused, "job a is killing\n", "sluice: nobody may watch\n"}, try(t, "", "job", "stop", "a", "--wait"))
 }
 
+// Who waits until a job has ended waits for a scheduler that goes away too, whenever that is.
+func TestStopGoesOnWhereItBroke(t *testing.T) {
+	noSettings(t)
+	jobs := &stumbling{}
+	t.Setenv("SLUICE_SERVER", serveFake(t, func(s grpc.ServiceRegistrar) { sluicev1.RegisterJobServiceServer(s, jobs) }))
+	a := try(t, "", "job", "stop", "a")
+	require.Equal(t, exitUnavailable, a.code, a.err)
+	jobs.stops = 0
+	a = try(t, "", "job", "stop", "a", "--wait")
+	require.Equal(t, answer{exitOK, "job a is killed\n", a.err}, a)
+	require.Contains(t, a.err, " is away, trying again for up to 5m0s\n")
+	jobs.stops = 0
+	a = try(t, "", "job", "delete", "a", "--stop")
+	require.Equal(t, answer{exitOK, "job a deleted\n", a.err}, a)
+}
+
+// stumbling breaks off when it is asked to stop a job for the first time.
+type stumbling struct {
+	shop
+	stops int
+}
+
+func (s *stumbling) StopJob(_ context.Context, req *sluicev1.StopJobRequest) (*sluicev1.StopJobResponse, error) {
+	if s.stops++; s.stops == 1 {
+		return nil, errBroken
+	}
+	return &sluicev1.StopJobResponse{Job: &sluicev1.Job{Name: req.GetName(), State: sluicev1.JobState_JOB_STATE_KILLING}}, nil
+}
+
 // unwatched stops any job but "none", and lets nobody watch.
 type unwatched struct {
 	sluicev1.UnimplementedJobServiceServer
