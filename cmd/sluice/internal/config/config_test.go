@@ -116,6 +116,17 @@ func TestCollectors(t *testing.T) {
 	}
 }
 
+// Documents in which there is nothing do not hide the one with the settings.
+func TestEmptyDocumentsBeforeTheSettings(t *testing.T) {
+	for _, before := range []string{"", "---\n", "---\n---\n", "# a\n---\n\n# b\n---  # c\r\n", "---\n...\n---\n"} {
+		l, err := load(t, before+"server: localhost:1\n---\n", nil)
+		require.NoError(t, err, before)
+		require.Equal(t, "localhost:1", l.Server, before)
+	}
+	_, err := load(t, "---\n---\nserver: [\n", nil)
+	require.ErrorContains(t, err, "line 3")
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -157,6 +158,9 @@ func envName(key string) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// separators are the lines before the first document in which there is something.
+var separators = regexp.MustCompile(`\A(?:(?:[ \t\r]*(?:#.*)?\n)*(?:---|\.\.\.)[ \t\r]*(?:[ \t]#.*)?\n)+`)
+
 // readFile reads the configuration file into v and returns its path, "" if there is none.
 func readFile(v *viper.Viper, path string) (string, error) {
 	if path == "" {
@@ -176,15 +180,18 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("config: file %s: %w", path, err)
 	}
+	if n := jobfile.Documents(data); n > 1 { // of which viper reads the first
+		return "", fmt.Errorf("config: file %s: holds %d documents, separated by ---: put all settings into one", path, n)
+	}
+	if n := len(separators.Find(data)); n > 0 { // viper would read the empty document between two
+		data = append(bytes.Repeat([]byte("\n"), bytes.Count(data[:n], []byte("\n"))), data[n:]...)
+	}
 	own := viper.New()
 	for _, x := range []*viper.Viper{own, v} {
 		x.SetConfigType("yaml")
 		if err := x.ReadConfig(bytes.NewReader(data)); err != nil {
 			return "", fmt.Errorf("config: file %s: %w", path, err)
 		}
-	}
-	if n := jobfile.Documents(data); n > 1 { // of which viper reads the first
-		return "", fmt.Errorf("config: file %s: holds %d documents, separated by ---: put all settings into one", path, n)
 	}
 	return path, unknown(path, own)
 }
