@@ -164,6 +164,14 @@ func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 
 // finish checks what can be checked before anything is read.
 func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
+	for _, name := range []string{
+		"hosts", "hosts-per-rack", "host-cpu-milli", "host-memory-bytes", "host-disk-bytes", "host-bandwidth", "block-size", "every", "limit", "load", "span",
+		"horizon", "offered-load", "demand", "gap", "reserve", "usage", "slow-hosts", "slow-runs", "slowdown",
+	} {
+		if given := fs.Lookup(name).Value.String(); strings.HasPrefix(given, "-") {
+			return fmt.Errorf("--%s is %s: it cannot be negative", name, given)
+		}
+	}
 	switch {
 	case f.generate && (f.open.Jobs != "" || f.open.Format != "" || f.open.Hosts != ""):
 		return errors.New("--generate makes up what --format, --jobs and --machines would read: give one or the other")
@@ -200,8 +208,9 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		}
 		f.compare = append(f.compare, names...)
 	}
+	of := "compare"
 	if len(f.compare) == 0 {
-		f.compare = []string{f.model}
+		f.compare, of = []string{f.model}, "model"
 	}
 	if err := f.keepFilesApart(); err != nil {
 		return err
@@ -214,7 +223,7 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 			return fmt.Errorf("--compare: %s is there twice: give it once", name)
 		}
 		if _, err := models.New(name); err != nil {
-			return err
+			return fmt.Errorf("--%s: %w", of, err)
 		}
 	}
 	if _, err := registry.New(f.solver); err != nil {
