@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
 func newClusterRotateCommand(a *app) *cobra.Command {
@@ -22,7 +24,7 @@ keys of the file are not needed any more.`,
 				return err
 			}
 			return a.show(res, func(w io.Writer) {
-				fmt.Fprintf(w, "%d secrets sealed anew; all are sealed with key %s\n", res.GetSecrets(), res.GetKey())
+				fmt.Fprintf(w, "%s sealed anew; all are sealed with key %s\n", words.Number(res.GetSecrets(), "secret"), res.GetKey())
 			})
 		}),
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -98,7 +99,7 @@ not run any more.`,
 			}
 			id, jobs, hosts := snapshot.ClusterID(), snapshot.NumJobs(), snapshot.NumHosts()
 			return a.showValue(map[string]any{"cluster_id": id, "jobs": jobs, "hosts": hosts, "journal": dir}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "cluster %s, %d jobs, %d hosts: restored in %s\n", id, jobs, hosts, dir)
+				_, err := fmt.Fprintf(w, "cluster %s, %s, %s: restored in %s\n", id, words.Number(jobs, "job"), words.Number(hosts, "host"), dir)
 				return err
 			})
 		},

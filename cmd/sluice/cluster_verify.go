@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
 func newClusterVerifyCommand(a *app) *cobra.Command {
@@ -32,12 +34,12 @@ func newClusterVerifyCommand(a *app) *cobra.Command {
 
 // verdict prints whether the plan holds, or what is wrong with it.
 func verdict(w io.Writer, res *sluicev1.VerifyPlanResponse) {
-	plan := fmt.Sprintf("%d placements, %d preemptions", res.GetPlacements(), res.GetPreemptions())
+	plan := words.Number(res.GetPlacements(), "placement") + ", " + words.Number(res.GetPreemptions(), "preemption")
 	if res.GetViolationsTotal() == 0 {
 		fmt.Fprintf(w, "plan of cycle %d holds: %s\n", res.GetCycle(), plan)
 		return
 	}
-	fmt.Fprintf(w, "plan of cycle %d is wrong: %s, %d violations\n", res.GetCycle(), plan, res.GetViolationsTotal())
+	fmt.Fprintf(w, "plan of cycle %d is wrong: %s, %s\n", res.GetCycle(), plan, words.Number(res.GetViolationsTotal(), "violation"))
 	for _, v := range res.GetViolations() {
 		fmt.Fprintf(w, "  %s\n", v)
 	}

@@ -39,7 +39,7 @@ func TestClusterVerify(t *testing.T) {
 	}{
 		{
 			&sluicev1.VerifyPlanResponse{Cycle: 7, Placements: 3, Preemptions: 1},
-			answer{0, "plan of cycle 7 holds: 3 placements, 1 preemptions\n", ""},
+			answer{0, "plan of cycle 7 holds: 3 placements, 1 preemption\n", ""},
 		},
 		{
 			&sluicev1.VerifyPlanResponse{Cycle: 8, Placements: 2, Violations: []string{"task 1/0 is placed twice"}, ViolationsTotal: 3},

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos"
@@ -46,7 +47,7 @@ them again when it starts with the same state folder.`,
 			if err != nil {
 				return errors.Join(err, conn.Close())
 			}
-			fmt.Fprintf(a.out, "host manager: %d hosts as %s for the scheduler at %s, state in %s\n", c.Local.Hosts, hostNames(c.Local), c.Server, c.Local.StateDir)
+			fmt.Fprintf(a.out, "host manager: %s as %s for the scheduler at %s, state in %s\n", words.Number(c.Local.Hosts, "host"), hostNames(c.Local), c.Server, c.Local.StateDir)
 			return runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
 				return errors.Join(m.driver.Close(), conn.Close())
 			})

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
 const (
@@ -180,7 +182,7 @@ func (l *jobLogs) read(ctx context.Context) error {
 		}
 	}
 	if untold > 0 {
-		errs = append(errs, fmt.Errorf("and so of %d further instances", untold))
+		errs = append(errs, fmt.Errorf("and so of %s", words.Number(untold, "further instance")))
 	}
 	if waiting > 0 {
 		fmt.Fprintf(l.c.notes, "sluice: instances that have not run yet: %d\n", waiting)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -38,7 +39,7 @@ highest ones: they are asked to end, and are forgotten when they have.`,
 				return err
 			}
 			return a.show(job, func(w io.Writer) {
-				fmt.Fprintf(w, "job %s has %d instances, version %d\n", job.GetName(), job.GetSpec().GetInstances(), job.GetVersion())
+				fmt.Fprintf(w, "job %s has %s, version %d\n", job.GetName(), words.Number(job.GetSpec().GetInstances(), "instance"), job.GetVersion())
 			})
 		},
 	}

@@ -90,7 +90,7 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 				return err
 			}
 			err = a.show(res.GetMapping(), func(w io.Writer) {
-				fmt.Fprintf(w, "queue mapping set: version %d, %d rules\n", res.GetMapping().GetVersion(), len(res.GetMapping().GetRules()))
+				fmt.Fprintf(w, "queue mapping set: version %d, %s\n", res.GetMapping().GetVersion(), words.Number(len(res.GetMapping().GetRules()), "rule"))
 			})
 			c.doubtTargets(cmd.Context(), a.err, res.GetMapping())
 			return err

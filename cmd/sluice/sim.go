@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
@@ -512,7 +513,7 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 		}
 	}
 	if violations > 0 {
-		return fmt.Errorf("%d rules were broken; the same again: %s", violations, replay(cmd))
+		return fmt.Errorf("rules were broken %s; the same again: %s", words.Number(violations, "time"), replay(cmd))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
 func newTLSCommand(a *app) *cobra.Command {
@@ -135,7 +136,7 @@ host-managers. With --host it is a server's certificate.`,
 			}
 			cert, key := filepath.Join(args[0], r.Name+".pem"), filepath.Join(args[0], r.Name+"-key.pem")
 			return a.showValue(map[string]any{"certificate": cert, "key": key, "days": r.Days}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s and its key, for %d days\n", cert, r.Days)
+				_, err := fmt.Fprintf(w, "%s and its key, for %s\n", cert, words.Number(r.Days, "day"))
 				return err
 			})
 		},

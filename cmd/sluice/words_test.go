@@ -116,6 +116,13 @@ func (f *lasting) Recv() (*sluicev1.WatchJobsResponse, error) {
 	return &sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job}, Revision: f.told, Synced: true}, nil
 }
 
+// Things are counted in words.
+func TestNumbers(t *testing.T) {
+	for n, want := range []string{"0 jobs", "1 job", "2 jobs"} {
+		require.Equal(t, want, words.Number(n, "job"))
+	}
+}
+
 func TestProgressLine(t *testing.T) {
 	n := uint32(6)
 	count := func(s sluicev1.TaskState, n uint32) *sluicev1.TaskStateCount {

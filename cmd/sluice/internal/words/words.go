@@ -207,6 +207,14 @@ func StateNames(prefix string, values map[string]int32) (all []string) {
 	return all
 }
 
+// Number counts things, whose word gets an s where they are not one.
+func Number[N int | uint32 | uint64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // Problems says what an error of the API is about: a line for each field that is wrong, else one line.
 func Problems(err error) (lines []string) {
 	s := status.Convert(err)
