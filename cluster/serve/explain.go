@@ -228,7 +228,7 @@ func unblockerWord(u *cycle.Unblocker) string {
 		return fmt.Sprintf("%v more free on host %s%s", u.Room, u.Host, with)
 	case cycle.MoreGPUs:
 		if u.Milli == cluster.WholeGPU {
-			return fmt.Sprintf("%d more whole GPUs free on host %s%s", u.GPUs, u.Host, with)
+			return fmt.Sprintf("%s free on host %s%s", number(u.GPUs, "more whole GPU"), u.Host, with)
 		}
 		return fmt.Sprintf("%d more times gpu_milli=%d free on one GPU of host %s%s", u.GPUs, u.Milli, u.Host, with)
 	case cycle.MorePorts:
@@ -272,7 +272,7 @@ func portsWord(u *cycle.Unblocker) string {
 		words = append(words, fmt.Sprintf("port %d", p))
 	}
 	if u.FreePorts > 0 {
-		words = append(words, fmt.Sprintf("%d more ports", u.FreePorts))
+		words = append(words, number(u.FreePorts, "more port"))
 	}
 	return strings.Join(words, " and ")
 }
@@ -362,13 +362,16 @@ var hostReasons = map[string]string{
 	string(cycle.HostDraining):    "are draining",
 	string(cycle.HostUnreachable): "are unreachable",
 	string(cycle.HostOpen):        "have room by now",
-	string(cycle.HostExclusive):   "are kept for jobs that name them",
+	string(cycle.HostExclusive):   "are kept for others",
 	string(cycle.HostOutside):     "are not among the hosts of its pool",
 	string(cycle.HostCrowded):     "have too many tasks around: %s",
 	string(cycle.HostLonely):      "have too few tasks around: %s",
 	string(cycle.HostUneven):      "are where there are too many tasks, for how few there are elsewhere: %s",
 	string(cycle.HostNoDomain):    "belong to no such domain: %s",
 }
+
+// ofOne is what a tally of one host begins with.
+var ofOne = map[string]string{"are": "is", "belong": "belongs", "do": "does", "have": "has"}
 
 // bindingWord says what keeps a task from being let in.
 func bindingWord(b pool.Binding) string {
@@ -384,6 +387,14 @@ func bindingWord(b pool.Binding) string {
 		rule += " of " + b.Dimension
 	}
 	return fmt.Sprintf("pool %s lets no more in: %s", b.Pool, rule)
+}
+
+// number counts things, whose word gets an s where they are not one.
+func number[N int | int64 | uint32 | uint64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 func times(n uint32) string {
@@ -430,11 +441,17 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 	case waitingForHosts:
 		return "there are no hosts: no host manager is connected"
 	}
-	lines := []string{fmt.Sprintf("it asks for %v; of %d hosts", j.TaskFor(t).Resources, w.Hosts)}
+	lines := []string{fmt.Sprintf("it asks for %v; of %s", j.TaskFor(t).Resources, number(w.Hosts, "host"))}
 	for _, c := range w.Tally {
 		reason := hostReasons[c.Reason]
 		if c.Reason == string(cycle.HostOpen) && w.TogetherFit < w.Together {
 			reason = "have room by now for some of those that start together"
+		}
+		if verb, rest, _ := strings.Cut(reason, " "); c.Hosts == 1 {
+			reason = ofOne[verb] + " " + rest
+		}
+		if c.Detail == "ports" {
+			reason = strings.Replace(reason, "too little", "too few", 1)
 		}
 		if strings.Contains(reason, "%s") {
 			reason = fmt.Sprintf(reason, c.Detail)

@@ -127,7 +127,7 @@ func (a *hostService) ForgetHost(ctx context.Context, r *sluicev1.ForgetHostRequ
 			return resourceError(codes.FailedPrecondition, "host", r.Name, "it is not unreachable: its host manager would report it again")
 		case len(h.Tasks) > 0:
 			return resourceError(codes.FailedPrecondition, "host", r.Name,
-				"it is unreachable since %s and has %d tasks: they are given up %s", h.Since.Go().Format(time.RFC3339), len(h.Tasks), a.s.config.givesUp())
+				"it is unreachable since %s and has %s: what it has is given up %s", h.Since.Go().Format(time.RFC3339), number(len(h.Tasks), "task"), a.s.config.givesUp())
 		}
 		return tx.Emit(&cluster.HostRemoved{ID: h.ID})
 	})

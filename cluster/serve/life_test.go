@@ -611,6 +611,24 @@ func TestWhatKeepsATaskOutIsNamed(t *testing.T) {
 	}
 }
 
+// What is said of one host, port or GPU is not what is said of several.
+func TestOneIsNoneOfSeveral(t *testing.T) {
+	job, task := &cluster.Job{Spec: &cluster.JobSpec{Pool: "root/a"}}, &cluster.Task{State: cluster.TaskPending}
+	w := &sluicev1.WaitingExplanation{Reason: waitingForFit, Hosts: 4, Tally: []*sluicev1.HostTally{
+		{Hosts: 1, Reason: string(cycle.HostFull), Detail: "ports"}, {Hosts: 3, Reason: string(cycle.HostFull), Detail: "cpu_milli"},
+	}}
+	said := strings.Split(summarizeWaiting(w, pool.Binding{}, task, job), "\n")
+	require.Equal(t, []string{"  1 has too few ports free", "  3 have too little cpu_milli free"}, said[1:3])
+	for reason := range hostReasons {
+		w := &sluicev1.WaitingExplanation{Reason: waitingForFit, Hosts: 1, Tally: []*sluicev1.HostTally{{Hosts: 1, Reason: reason}}}
+		said := strings.Split(summarizeWaiting(w, pool.Binding{}, task, job), "\n")
+		require.Regexp(t, "; of 1 host$", said[0])
+		require.Regexp(t, "^  1 (has|is|does|belongs) ", said[1])
+	}
+	require.Equal(t, "1 more port free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MorePorts, Host: "s/a", FreePorts: 1}))
+	require.Equal(t, "1 more whole GPU free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 1, Milli: cluster.WholeGPU}))
+}
+
 // TestHowManyHaveToEndIsSaid: one where there is nobody else, and else those that are let in first, too; none where that is of no use.
 func TestHowManyHaveToEndIsSaid(t *testing.T) {
 	for rule, want := range map[pool.Rule]string{

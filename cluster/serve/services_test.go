@@ -332,7 +332,7 @@ func TestForgetHosts(t *testing.T) {
 	}
 	refused("s/b", "it is not unreachable")
 	a.emit(t, &cluster.HostUnreached{ID: "s/a"}, &cluster.HostUnreached{ID: "s/b"})
-	refused("s/a", "and has 1 tasks: they are given up 5m0s (scheduler.lost_after) after that")
+	refused("s/a", "and has 1 task: what it has is given up 5m0s (scheduler.lost_after) after that")
 	require.NoError(t, forget("s/b"), "also where it is drained")
 	require.Equal(t, codes.NotFound, status.Code(forget("s/b")))
 	_, _ = a.shards.away("s", a.now())
@@ -436,7 +436,7 @@ func TestExplain(t *testing.T) {
 		require.Nil(t, plain.Task.Waiting, "nobody asked")
 		require.True(t, proto.Equal(w, one.Task.Waiting), "%v: %v", w, one)
 	}
-	require.Contains(t, explain("huge").Summary, "1 have too little cpu_milli, even empty")
+	require.Contains(t, explain("huge").Summary, "1 has too little cpu_milli, even empty")
 	require.Contains(t, explain("huge").Summary, "a host that its rules allow and that has cpu_milli=7000 memory_bytes=3145728, with what the 2 others that may go there first ask for")
 	require.Contains(t, explain("second").Summary, "would help: cpu_milli=")
 	require.Equal(t, "s/h", explain("second").GetWaiting().GetCheapestBlocked().GetHost())
