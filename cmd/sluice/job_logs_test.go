@@ -260,3 +260,15 @@ func TestLongLines(t *testing.T) {
 	require.NoError(t, l.printer.print(&sluicev1.TaskLogsResponse{Data: []byte("as it is")}))
 	require.Equal(t, "as it is", out.String())
 }
+
+// Who waited for a job that failed is sent to where there is something to see: a task that could not be started has written nothing.
+func TestWhereToSeeWhyATaskFailed(t *testing.T) {
+	a, c, notes := serveFlaky(t, &flaky{})
+	failed := sluicev1.TaskState_TASK_STATE_FAILED
+	c.tasks = &writers{tasks: []*sluicev1.Task{
+		{Job: "a", Instance: 0, State: failed, Reason: "EXITED"}, {Job: "a", Instance: 1, State: failed, Reason: "LAUNCH_FAILED", Message: "no such user"},
+	}}
+	a.failures(t.Context(), c, "a")
+	require.Equal(t, "sluice: task a/0 failed: EXITED; see: sluice task logs a/0\n"+
+		"sluice: task a/1 failed: LAUNCH_FAILED, no such user; see: sluice task events a/1\n", notes.String())
+}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -219,7 +220,11 @@ func (a *app) failures(ctx context.Context, c *client, job string) {
 		return // the job's state has been told; this was only help
 	}
 	for _, t := range res.GetTasks() {
-		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task logs %s\n", words.Task(t), words.TaskState(t.GetState()), words.End(t), words.Task(t))
+		more := "logs"
+		if t.GetReason() == string(cluster.ReasonLaunchFailed) { // it has written nothing
+			more = "events"
+		}
+		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task %s %s\n", words.Task(t), words.TaskState(t.GetState()), words.End(t), more, words.Task(t))
 	}
 	if res.GetNextPageToken() != "" {
 		fmt.Fprintf(a.err, "sluice: and more; see: sluice task list %s --state failed,lost\n", job)
