@@ -1,24 +1,42 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// secretsGiven lists the secrets that a spec has values for. The scheduler shows no value, so they may be those that the job has.
-func secretsGiven(spec *sluicev1.JobSpec) (all []words.Difference) {
+// changedSecrets lists the secrets of a spec whose values are not those that the job has. The scheduler shows no value, but says whether one
+// of them alone would make another version: where the last update did not come to its end each would.
+func (c *client) changedSecrets(ctx context.Context, now *sluicev1.Job, spec *sluicev1.JobSpec) (all []words.Difference, err error) {
 	for i, s := range spec.GetSecrets() {
-		if len(s.GetValue()) > 0 {
-			all = append(all, words.Difference{
-				Field: fmt.Sprintf("secrets[%d].value", i), From: "the value that is kept", To: "the value that is given",
-			})
+		if len(s.GetValue()) == 0 {
+			continue
 		}
+		d := words.Difference{Field: fmt.Sprintf("secrets[%d].value", i), To: "the value that is given"}
+		alone := proto.CloneOf(now.GetSpec())
+		k := slices.IndexFunc(alone.GetSecrets(), func(was *sluicev1.Secret) bool { return was.GetName() == s.GetName() })
+		if k >= 0 {
+			d.From = "the value that is kept"
+			alone.Secrets[k].Value = s.GetValue()
+			res, err := call(ctx, c, c.jobs.UpdateJob, &sluicev1.UpdateJobRequest{Spec: alone, ExpectedVersion: now.GetVersion(), DryRun: true})
+			if err != nil {
+				return nil, err
+			}
+			if res.GetJob().GetVersion() == now.GetVersion() {
+				continue
+			}
+		}
+		all = append(all, d)
 	}
-	return all
+	return all, nil
 }
 
 func writeDiff(w io.Writer, all []words.Difference) error {

@@ -106,7 +106,11 @@ which did not come to its end, would begin again.`,
 			}
 			all := words.SpecDiff(now.GetSpec(), would.GetSpec())
 			if would.GetVersion() != now.GetVersion() {
-				all = append(all, secretsGiven(req.Spec)...)
+				secrets, err := c.changedSecrets(cmd.Context(), now, req.Spec)
+				if err != nil {
+					return err
+				}
+				all = append(all, secrets...)
 				if len(all) == 0 {
 					all = append(all, words.Difference{Field: "version", From: fmt.Sprint(now.GetVersion()), To: fmt.Sprint(would.GetVersion())})
 				}
