@@ -258,7 +258,7 @@ func TestThin(t *testing.T) {
 			jobs = append(jobs, newJob(numbered("", i), 0, 1, cluster.TaskSpec{}))
 		}
 		got := ""
-		s := thin(fromSlice(jobs), c.every, c.limit)
+		s := &thinned{Source: fromSlice(jobs), every: c.every, limit: c.limit}
 		for {
 			j, err := s.Next()
 			if err == io.EOF {
@@ -318,5 +318,19 @@ func TestArrived(t *testing.T) {
 	part, known = w.Arrived(j.Submit)
 	require.True(t, known)
 	require.InDelta(t, 0.5, part, 0.1)
+	require.NoError(t, w.Close())
+
+	// Of so many jobs, the part that has come.
+	w, err = Open(Options{Format: "csv", Jobs: path, Limit: 2, Fleet: Fleet{Hosts: 1, CPUMilli: 2000}})
+	require.NoError(t, err)
+	j, err = w.Jobs.Next()
+	require.NoError(t, err)
+	part, known = w.Arrived(j.Submit)
+	require.True(t, known)
+	require.InDelta(t, 0.5, part, 1e-9)
+	_, err = w.Jobs.Next()
+	require.NoError(t, err)
+	_, known = w.Arrived(j.Submit)
+	require.False(t, known, "the last one waits in memory")
 	require.NoError(t, w.Close())
 }

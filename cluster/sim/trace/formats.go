@@ -157,7 +157,13 @@ func Open(o Options) (*Workload, error) {
 	} else if info, err := file.Stat(); err == nil {
 		w.size = info.Size()
 	}
-	w.Jobs = thin(w.Jobs, o.Every, o.Limit)
+	if o.Every > 1 || o.Limit > 0 {
+		thin := &thinned{Source: w.Jobs, every: o.Every, limit: o.Limit}
+		w.Jobs = thin
+		if o.Limit > 0 && o.Mode.OfferedLoad == 0 && o.Mode.Demand == 0 && o.Reserve == 0 { // else all jobs are read at once
+			w.limited = thin
+		}
+	}
 	if err := o.Mode.apply(w, o.Seed); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}

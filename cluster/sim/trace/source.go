@@ -191,23 +191,23 @@ func fromFirst(s Source) Source {
 	})
 }
 
-// thin keeps every n-th job and at most limit of them; 0 stands for all.
-func thin(s Source, every, limit int) Source {
-	if every <= 1 && limit == 0 {
-		return s
-	}
-	seen, kept := 0, 0
-	return sourceFunc(func() (*Job, error) {
-		for limit == 0 || kept < limit {
-			j, err := s.Next()
-			if err != nil {
-				return nil, err
-			}
-			if seen++; every <= 1 || (seen-1)%every == 0 {
-				kept++
-				return j, nil
-			}
+// thinned keeps every n-th job and at most limit of them; 0 stands for all.
+type thinned struct {
+	Source
+	every, limit, seen, kept int
+}
+
+// Next implements [Source].
+func (t *thinned) Next() (*Job, error) {
+	for t.limit == 0 || t.kept < t.limit {
+		j, err := t.Source.Next()
+		if err != nil {
+			return nil, err
 		}
-		return nil, io.EOF
-	})
+		if t.seen++; t.every <= 1 || (t.seen-1)%t.every == 0 {
+			t.kept++
+			return j, nil
+		}
+	}
+	return nil, io.EOF
 }

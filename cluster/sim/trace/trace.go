@@ -76,14 +76,23 @@ type Workload struct {
 	// Compression says how arrivals were compressed for an offered load; nil if they were not.
 	Compression *Compression
 
-	until time.Duration // when the last job arrives; 0 if that is not known
-	file  *os.File      // that Jobs is read from, nil for none
-	size  int64         // of it, in bytes
+	until   time.Duration // when the last job arrives; 0 if that is not known
+	file    *os.File      // that Jobs is read from, nil for none
+	size    int64         // of it, in bytes
+	limited *thinned      // nil if as many jobs come as there are
 }
 
-// Arrived returns which part of the jobs has arrived at a time of the trace, from 0 to 1: of the time, or of the file.
-// Known is false where neither says, as a file that has been read to its end: its last jobs, in a short one all, may wait in memory.
+// Arrived returns which part of the jobs has arrived at a time of the trace, from 0 to 1: of the time, of the file, or of those that are
+// to come. Known is false where none says, as a file that has been read to its end: its last jobs, in a short one all, may wait in memory.
 func (w *Workload) Arrived(now time.Duration) (part float64, known bool) {
+	if l := w.limited; l != nil {
+		part, _ := w.arrived(now)
+		return max(part, float64(l.kept)/float64(l.limit)), l.kept < l.limit
+	}
+	return w.arrived(now)
+}
+
+func (w *Workload) arrived(now time.Duration) (part float64, known bool) {
 	switch {
 	case w.until > 0:
 		return min(1, float64(now)/float64(w.until)), true
