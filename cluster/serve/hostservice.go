@@ -135,7 +135,7 @@ func (a *hostService) ForgetHost(ctx context.Context, r *sluicev1.ForgetHostRequ
 		return nil, err
 	}
 	a.s.shards.forget(a.s.Snapshot(), cluster.HostID(r.Name).Shard())
-	return &sluicev1.ForgetHostResponse{}, nil
+	return &sluicev1.ForgetHostResponse{Name: r.Name}, nil
 }
 
 func (a *hostService) setDrain(ctx context.Context, name string, wish cluster.HostDrain) (*sluicev1.Host, error) {

@@ -322,7 +322,10 @@ func TestForgetHosts(t *testing.T) {
 		UID: 1, Spec: &cluster.JobSpec{Name: "job", Pool: cluster.DefaultPool, Instances: 1},
 	}}}, &cluster.Placed{Task: key, Run: 1, Host: "s/a"}, &cluster.HostDrain{ID: "s/b", Drain: true})
 	forget := func(name string) error {
-		_, err := a.hosts.ForgetHost(t.Context(), &sluicev1.ForgetHostRequest{Name: name})
+		res, err := a.hosts.ForgetHost(t.Context(), &sluicev1.ForgetHostRequest{Name: name})
+		if err == nil {
+			require.Equal(t, name, res.Name)
+		}
 		return err
 	}
 	refused := func(name, why string) {

@@ -841,6 +841,7 @@ func (x *ForgetHostRequest) GetName() string {
 
 type ForgetHostResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -873,6 +874,13 @@ func (x *ForgetHostResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ForgetHostResponse.ProtoReflect.Descriptor instead.
 func (*ForgetHostResponse) Descriptor() ([]byte, []int) {
 	return file_sluice_v1_host_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ForgetHostResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 var File_sluice_v1_host_proto protoreflect.FileDescriptor
@@ -942,8 +950,9 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x12ResumeHostResponse\x12#\n" +
 	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host\"'\n" +
 	"\x11ForgetHostRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
-	"\x12ForgetHostResponse*\x87\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"(\n" +
+	"\x12ForgetHostResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\x87\x01\n" +
 	"\tHostState\x12\x1a\n" +
 	"\x16HOST_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rHOST_STATE_UP\x10\x01\x12\x17\n" +
