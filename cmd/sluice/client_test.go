@@ -88,13 +88,14 @@ func TestArgumentsThatAreNoText(t *testing.T) {
 	noSettings(t)
 	t.Setenv("SLUICE_SERVER", serveFake(t, func(grpc.ServiceRegistrar) {}))
 	for want, line := range map[string]string{
-		`name: "a\xff" is not UTF-8`:                 "job get a\xff",
-		`filter.owner: "\xff" is not UTF-8`:          "job list --owner \xff",
-		`filter.labels["a"]: "\xff" is not UTF-8`:    "job stop --label a=\xff",
-		`filter.labels["\xff"]: "\xff" is not UTF-8`: "job list --label \xff=1",
-		`filter.names[1]: "\xff" is not UTF-8`:       "job wait a \xff",
-		`job: "a\xff" is not UTF-8`:                  "task logs a\xff/0 -f",
-		`NAME: "a\xff" is not UTF-8`:                 "job run a\xff -- true",
+		`name: "a\xff" is not UTF-8`:           "job get a\xff",
+		`--owner: "\xff" is not UTF-8`:         "job list --owner \xff",
+		`--label["a"]: "\xff" is not UTF-8`:    "job stop --label a=\xff",
+		`--label["\xff"]: "\xff" is not UTF-8`: "job list --label \xff=1",
+		`NAME[1]: "\xff" is not UTF-8`:         "job wait a \xff",
+		`NAME[0]: "\xff" is not UTF-8`:         "job watch \xff",
+		`job: "a\xff" is not UTF-8`:            "task logs a\xff/0 -f",
+		`NAME: "a\xff" is not UTF-8`:           "job run a\xff -- true",
 	} {
 		require.Equal(t, answer{exitUsage, "", "sluice: " + want + "\n"}, try(t, "", strings.Fields(line)...), line)
 	}

@@ -70,7 +70,7 @@ func newJobListCommand(a *app) *cobra.Command {
 				return len(res.GetJobs()), res.GetNextPageToken(), err
 			})
 			if err != nil {
-				return err
+				return flagged(err)
 			}
 			return a.show(all, func(w io.Writer) { table(w, words.JobTable(all.GetJobs())); a.cut(more, limit) })
 		},

@@ -213,6 +213,11 @@ var flagOf = [][2]string{
 	{"spec.task.processes[0].environment", "--env"},
 	{"spec.task.processes[0].working_directory", "--working-directory"},
 	{"idempotency_key", "--idempotency-key"},
+	{"filter.pool", "--pool"},
+	{"filter.owner", "--owner"},
+	{"filter.name_prefix", "--prefix"},
+	{"filter.labels", "--label"},
+	{"filter.names", "NAME"},
 }
 
 // flagged gives an error that names fields of a request the names of the flags that they come from.

@@ -81,7 +81,7 @@ func (s *selection) named(cmd *cobra.Command, a *app, c *client, args []string, 
 	}
 	all, err := c.listJobs(cmd.Context(), &s.filter)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, flagged(err)
 	}
 	taken := &sluicev1.ListJobsResponse{}
 	for _, j := range all {

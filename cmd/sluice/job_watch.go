@@ -238,7 +238,7 @@ func newJobWaitCommand(a *app) *cobra.Command {
 		Args:  atLeastOne("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			slices.Sort(args)
-			return a.finishWait(cmd.Context(), c, slices.Compact(args))
+			return flagged(a.finishWait(cmd.Context(), c, slices.Compact(args)))
 		}),
 	}
 }
@@ -252,7 +252,7 @@ func newJobWatchCommand(a *app) *cobra.Command {
 that is deleted, or does not match any more, is gone.`,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
-			return c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(view *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
+			return flagged(c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(view *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
 				return false, a.showEach(res, func(w io.Writer) {
 					now := time.Now().Format("15:04:05")
 					for _, j := range view.gone {
@@ -262,7 +262,7 @@ that is deleted, or does not match any more, is gone.`,
 						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", now, words.JobState(j.GetState()), j.GetName(), words.Counts(j))
 					}
 				})
-			})
+			}))
 		}),
 	}
 	cmd.Flags().StringVar(&filter.Pool, "pool", "", "only in this pool or below it")
