@@ -252,7 +252,7 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 	}, func(hosts []*host) bool {
 		all := d.look(c, moves, hosts)
 		some = some || all.Len() > 0
-		return d.serveOn(c, all, moves, count)
+		return d.serveOn(c, hosts, all, moves, count)
 	})
 	if !some {
 		d.vain[what] = d.p.hosts.clock
@@ -260,12 +260,17 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 }
 
 // serveOn does that on hosts that were looked at, and reports whether it has made room for anybody.
-func (d *displacer) serveOn(c *class, all *options, moves bool, count int64) bool {
+func (d *displacer) serveOn(c *class, hosts []*host, all *options, moves bool, count int64) bool {
 	began, together := len(d.done), c.together()
+	looked := began
 	lacks := func() bool { return int64(len(d.done)-began) < count }
 	d.step++
 	for lacks() {
 		next := d.cheapest(c, all, moves)
+		if next == nil && c.evens() && len(d.done) > looked { // again where places open as others fill
+			looked, all = len(d.done), d.look(c, moves, hosts)
+			continue
+		}
 		if next == nil {
 			break
 		}
@@ -273,10 +278,21 @@ func (d *displacer) serveOn(c *class, all *options, moves bool, count int64) boo
 			d.step++
 		}
 		next.step = d.step
-		if d.apply(next) && lacks() {
+		if !d.apply(next) {
+			continue
+		}
+		if c.evens() {
+			d.p.labels.planned(next.nominee.set, next.host, arrives)
+		}
+		if lacks() {
 			if again, ok := d.price(c, next.host, moves); ok {
 				heap.Push(all, again)
 			}
+		}
+	}
+	if c.evens() { // to all others it only waits
+		for _, n := range d.done[began:] {
+			d.p.labels.planned(n.nominee.set, n.host, leaving)
 		}
 	}
 	if together && lacks() {

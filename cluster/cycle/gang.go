@@ -61,6 +61,10 @@ func (c *class) apart() bool {
 	})
 }
 
+// evens reports whether the tasks of the class come together where a rule bounds how much more one domain has than another: then each
+// place that one of them gets counts for the next, since they come one after the other in one step.
+func (c *class) evens() bool { return c.group.key.gang && c.row.rule.balances() }
+
 // oneEach reports whether tasks of the class keep each other from their hosts: by such a rule, or as they ask for the same ports.
 func (c *class) oneEach() bool { return c.apart() || len(c.row.task.Ports.Numbers) > 0 }
 

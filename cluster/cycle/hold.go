@@ -179,12 +179,13 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 	leaves, hopeless := p.others(units[0])
 	free := !leaves && p.mayArrive(units)
 	there := map[*host]*cluster.Host{} // with those who arrive before the next one
-	for _, u := range units {
+	units, come := p.inTurn(units)
+	for i, u := range units {
 		h := p.hosts.byID[u.hold.Host]
 		switch {
 		case h == nil || h.rec.State() != cluster.HostUp || now >= u.hold.Until:
 			hopeless = true
-		case !p.allows(u, h):
+		case come >= 0 && i >= come || come < 0 && !p.allows(u, h):
 			hopeless, free = hopeless || u.hold.Until != cluster.Forever, false // who may go nowhere else goes on waiting
 		case u.rests:
 			free = false
@@ -254,9 +255,42 @@ func (p *Planner) allows(u *unit, h *host) bool {
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, p.hosts.byID[u.hold.Host], gone) // it counts as held there itself
 	defer func() { p.labels.takeBack(mark) }()
+	return r.lets(h)
+}
+
+// lets reports whether the rule of the row lets one who has room held on the host come there.
+func (r *row) lets(h *host) bool {
 	return startIn(r.firsts(), []*host{h}, func([]*host) bool { // where nobody else has room held it begins there
 		return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
 	})
+}
+
+// inTurn puts members of a gang whose rule bounds how much more one domain has than another into an order in which they may come to their
+// hosts one after the other, and returns how many of them may; −1 for others, and where a host is gone.
+func (p *Planner) inTurn(units []*unit) (order []*unit, come int) {
+	r := p.rows.get(units[0].row, units[0].spec, units[0].wishes)
+	defer p.rows.release(r)
+	at := func(u *unit) *host { return p.hosts.byID[u.hold.Host] }
+	if !units[0].group.key.gang || !r.rule.balances() || slices.ContainsFunc(units, func(u *unit) bool { return at(u) == nil }) {
+		return units, -1
+	}
+	mark := len(p.labels.plan)
+	defer func() { p.labels.takeBack(mark) }()
+	for _, u := range units {
+		p.labels.planned(u.set, at(u), gone)
+	}
+	order = slices.Clone(units)
+	for before := -1; come != before; { // again where places open as others fill
+		before = come
+		for i := come; i < len(order); i++ {
+			if u := order[i]; r.lets(at(u)) {
+				p.labels.planned(u.set, at(u), comes)
+				order[i], order[come] = order[come], u
+				come++
+			}
+		}
+	}
+	return order, come
 }
 
 // land picks the devices that a held task gets on its host: those that are held for it, or where these are not free, or would not do

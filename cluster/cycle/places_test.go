@@ -515,3 +515,80 @@ func TestHostsWhereNothingBeginsAreTriedLast(t *testing.T) {
 	require.True(t, ok)
 	require.Contains(t, fmt.Sprint(placed), "launches that failed")
 }
+
+// TestOthersLeaveForAGangThatIsSpread: for a gang of which each rack is to have as many, others are asked to leave in all of them, also where
+// it needs more than one place in a rack, and no more than it needs.
+func TestOthersLeaveForAGangThatIsSpread(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     uint32
+		skew  uint32
+		there int // others that the rule counts, all in r0
+		want  map[string]int
+	}{
+		{"as many in each", 6, 1, 0, map[string]int{"r0": 2, "r1": 2, "r2": 2}},
+		{"one more in one", 7, 1, 0, map[string]int{"r0": 2, "r1": 3, "r2": 2}},
+		{"where some are already", 7, 1, 2, map[string]int{"r0": 1, "r1": 3, "r2": 3}},
+		{"too many for the smallest", 12, 1, 0, map[string]int{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 0)
+			for i, rack := range []string{"r0", "r0", "r1", "r1", "r2"} {
+				s.rack(i, rack, 3)
+			}
+			there := s.job("root/p", uint32(c.there), 1000, labeled("app", "web"), must(host("rack", "r0")), func(j *cluster.JobSpec) { j.Preemptible = false })
+			s.settle()
+			s.job("root/p", uint32(15-c.there), 1000)
+			s.settle()
+			gang := s.job("root/p", c.n, 1000, core(c.n), labeled("app", "web"), urgent(5), func(j *cluster.JobSpec) {
+				j.Spread = []cluster.Spread{{Domain: "rack", MaxSkew: c.skew, Selector: j.Labels}}
+			})
+			out := s.step()
+			asked := 0
+			if len(c.want) > 0 {
+				asked = int(c.n)
+			}
+			require.Equal(t, asked, out.Stats.Preemptions)
+			require.Equal(t, asked, s.leave())
+			out = s.step()
+			require.Equal(t, c.want, s.where(out))
+			require.Equal(t, asked, s.running(gang))
+			require.Equal(t, c.there, s.running(there))
+			require.Zero(t, s.step().Stats.Preemptions)
+		})
+	}
+}
+
+// TestHostsAreKeptForAGangThatIsSpread: also where more than one in a rack is to be kept for it.
+func TestHostsAreKeptForAGangThatIsSpread(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 8000)
+	s.pool("root/q", 12000)
+	for i := range 4 {
+		s.rack(i, fmt.Sprint("r", i/2), 5)
+	}
+	s.job("root/p", 8, 1000, atMost(2, "host"), func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	gang := s.job("root/q", 3, 4000, core(3), evenly(1, "rack"))
+	s.step()
+	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+	require.Zero(t, s.step().Stats.Preemptions)
+	require.Len(t, s.in(cluster.TaskReserved), 3)
+	s.endSome(1)
+	require.Len(t, s.where(s.step()), 2)
+	require.Equal(t, 3, s.running(gang))
+}
+
+// TestAGangThatIsSpreadComesInTurn: whatever the hosts are on which room is held for its tasks, they come in an order in which no rack has
+// too many more than another at any time.
+func TestAGangThatIsSpreadComesInTurn(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	hosts := []cluster.HostID{s.rack(0, "r0", 3), s.rack(1, "r1", 3)}
+	gang := s.job("root/p", 6, 1000, core(6), evenly(1, "rack"))
+	for i := range 6 {
+		s.emit(&cluster.TaskHeld{Task: cluster.MakeTaskKey(gang, uint32(i)), Hold: cluster.Hold{Host: hosts[i/3], Until: s.now.Add(time.Hour)}})
+	}
+	require.Equal(t, map[string]int{"r0": 3, "r1": 3}, s.where(s.step()))
+}

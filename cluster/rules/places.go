@@ -14,6 +14,7 @@ type places struct {
 	pools   map[cluster.PoolPath]*cluster.Constraint // see HostsOf
 	byJob   map[cluster.JobUID][]*tally
 	byLabel map[cluster.KeyValue][]*tally // by the first label; where any value will do, with none
+	coming  map[cluster.TaskKey]bool      // whose holds do not count: they come in this step, one after the other
 }
 
 // tally counts the tasks of a selection by domain. As in the plan, tasks that are asked to leave, and those that have room held, keep
@@ -39,7 +40,7 @@ type floor struct {
 // allows returns why the task may not be placed on the host now, if so. Complexity: the rules of its job, and for the first of
 // a plan that counts such tasks also the jobs and those of their tasks that count; with MaxSkew also the hosts.
 func (p *places) allows(state *cluster.State, at cluster.Time, e *cluster.Placed) error {
-	t, h := state.Task(e.Task), state.Host(e.Host)
+	t, h := p.bare(state.Task(e.Task)), state.Host(e.Host)
 	if t == nil || h == nil {
 		return nil // refused for that
 	}
@@ -147,7 +148,7 @@ func (p *places) tally(state *cluster.State, of tally) *tally {
 	of.most, of.least, of.floors = map[string]int{}, map[string]int{}, map[*cluster.JobSpec]*floor{}
 	sum := func(j *cluster.Job) {
 		for t := range state.TasksOf(j.UID, 0) {
-			of.count(state, t, 1)
+			of.count(state, p.bare(t), 1)
 		}
 	}
 	if of.job != 0 {
@@ -177,7 +178,7 @@ func (a *tally) first() cluster.KeyValue {
 
 // count counts a task, which may be nil, where it is and where it has room held; with n −1 no more.
 func (p *places) count(state *cluster.State, t *cluster.Task, n int) {
-	if t == nil || !t.State.Bound() && t.Hold == nil {
+	if t = p.bare(t); t == nil || !t.State.Bound() && t.Hold == nil {
 		return
 	}
 	for _, a := range p.byJob[t.Key.Job()] {
@@ -196,6 +197,32 @@ func (p *places) count(state *cluster.State, t *cluster.Task, n int) {
 			}
 		}
 	}
+}
+
+// begin begins a step of several. Those who have room held and come in it come one after the other, and count when they do.
+func (p *places) begin(state *cluster.State, step []cluster.Event) {
+	p.coming = map[cluster.TaskKey]bool{}
+	for _, e := range step {
+		placed, ok := e.(*cluster.Placed)
+		if !ok {
+			continue
+		}
+		if t := state.Task(placed.Task); t != nil && t.Hold != nil {
+			p.count(state, t, -1)
+			p.coming[t.Key] = true
+			p.count(state, t, 1)
+		}
+	}
+}
+
+// bare returns the task without what is held for it if that does not count.
+func (p *places) bare(t *cluster.Task) *cluster.Task {
+	if t == nil || t.Hold == nil || !p.coming[t.Key] {
+		return t
+	}
+	comes := *t
+	comes.Hold = nil
+	return &comes
 }
 
 // may reports whether tasks of the job may count.

@@ -32,6 +32,8 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 	sized := cluster.JobSpec{Task: cluster.TaskSpec{Resources: one}}
 	gang := sized
 	gang.Gang = &cluster.Gang{Minimum: 3}
+	spread := gang
+	spread.Spread = []cluster.Spread{{Domain: "rack", MaxSkew: 1}}
 	limit := func(n int64) cluster.Event {
 		return &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: n}}}}
 	}
@@ -82,6 +84,20 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 			append(ends(1), leaves),
 			[][]cluster.Event{{place(0, 1)}},
 			1,
+		},
+		{
+			"a gang that is spread, where room is held for it",
+			spread,
+			[]cluster.Event{hold(0, 0), hold(1, 1), hold(2, 0)},
+			[][]cluster.Event{{place(0, 0), place(1, 1), place(2, 0)}},
+			0,
+		},
+		{
+			"a gang that would not be spread as it comes",
+			spread,
+			[]cluster.Event{hold(0, 0), hold(1, 1), hold(2, 0)},
+			[][]cluster.Event{{place(0, 0), place(2, 0), place(1, 1)}},
+			3,
 		},
 		{"the first of another kind", cluster.JobSpec{Constraint: near(cluster.Greater, 0)}, append(ends(0), ends(1)...), [][]cluster.Event{{place(0, 0)}}, 1},
 		{

@@ -72,9 +72,10 @@ func emitAll(tx *Tx, p *places, step []cluster.Event) error {
 		return p.emit(tx, step[0])
 	}
 	trial := Begin(tx.state.Fork(), tx.at)
+	p.begin(trial.state, step)
 	for _, e := range step {
 		if err := p.emit(trial, e); err != nil {
-			p.byJob, p.byLabel = nil, nil // they have followed the trial
+			*p = places{pools: p.pools} // the counts have followed the trial
 			return err
 		}
 	}

@@ -13,8 +13,8 @@ type crowd map[cluster.TaskKey][]cluster.HostID
 
 // rules checks the rules about places of everything that the plan puts somewhere, in the order of the plan. Those who
 // leave count until they are gone, and those who had room held before count where it is held. The holds of one plan do not
-// count for each other: in which order they end in placements is open, and each of these is held to the rules again. A hold
-// may be older than some of the placements, or younger.
+// count for each other, but for those of a gang, whose tasks come one after the other: in which order others end in placements is open, and
+// each of these is held to the rules again. A hold may be older than some of the placements, or younger.
 func (c *checker) rules() {
 	here := c.crowd()
 	for _, k := range c.plan.Ended { // before anything else
@@ -33,10 +33,26 @@ func (c *checker) rules() {
 				c.abideOnce(before, here, v.Task, v.Hold.Host)
 			}
 		}
-		for _, h := range d.Holds {
-			c.abideOnce(before, here, h.Task, h.Hold.Host)
+		for k, h := range d.Holds {
+			earlier := d.Holds[:k]
+			c.abideOnce(c.joined(before, earlier, h.Task), c.joined(here, earlier, h.Task), h.Task, h.Hold.Host)
 		}
 	}
+}
+
+// joined returns who is where with those of the task's gang for which room is held before it.
+func (c *checker) joined(here crowd, earlier []cycle.Held, k cluster.TaskKey) crowd {
+	spec := c.runsBy(k)
+	if !spec.Core(k.Instance()) {
+		return here
+	}
+	here = maps.Clone(here)
+	for _, h := range earlier {
+		if h.Task.Job() == k.Job() && spec.Core(h.Task.Instance()) {
+			here[h.Task] = []cluster.HostID{h.Hold.Host}
+		}
+	}
+	return here
 }
 
 // crowd returns who is where before the plan; nobody where no job of the plan has a rule that could count them.
