@@ -139,7 +139,7 @@ func (s *search) leave(room *space, b bundle, sign int32) {
 }
 
 func (s *search) enter(b bundle) bool {
-	if !s.d.p.bears(b.units) || !s.d.p.available(b) {
+	if !s.d.p.bears(b.units) || !s.d.p.available(b) || !s.leavesCompany(b) {
 		return false
 	}
 	if u := b.units[0]; u.move != nil {
@@ -154,6 +154,23 @@ func (s *search) enter(b bundle) bool {
 	s.leave(&s.room, b, 1)
 	s.taken = append(s.taken, b)
 	s.count(b, -1)
+	return true
+}
+
+// leavesCompany reports whether as many as the class has to be near are left when the bundle leaves beside those that are taken.
+func (s *search) leavesCompany(b bundle) bool {
+	for _, x := range s.class.row.leaves() {
+		if !x.hard || x.compare != cluster.Greater {
+			continue
+		}
+		n := x.among(b.units, s.host)
+		for _, other := range s.taken {
+			n += x.among(other.units, s.host)
+		}
+		if n > 0 && !x.spares(s.host, n) {
+			return false
+		}
+	}
 	return true
 }
 
@@ -335,7 +352,7 @@ func (s *search) try(i int, price flowgraph.Cost) {
 	}
 	next := i + 1
 	if s.class.row.task.GPU.IsZero() { // without this one, none that gives the same and costs more
-		for next < len(s.bundles) && s.d.p.alike(s.bundles[next], b) {
+		for next < len(s.bundles) && s.d.p.alike(s.bundles[next], b) && s.class.row.rule.asAlike(s.bundles[next].units[0].set, b.units[0].set) {
 			next++
 		}
 	}
@@ -400,7 +417,7 @@ func (d *displacer) donor(u *unit) *pool.Donor {
 
 // mayLeave reports whether the unit, with those that leave together with it, may leave for the class whatever the pools say.
 func (d *displacer) mayLeave(c *class, u *unit) bool {
-	if u.leaves() || u.group == c.group && (c.group.key.gang || u.row == c.row.key.rowKey) || u.host.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
+	if u.leaves() || u.group == c.group && (c.group.key.gang || u.row == c.row.key.rowKey) || u.host.makesWay(u) || c.row.rule.clings(u) || !d.mayGo(u) {
 		return false
 	}
 	if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {

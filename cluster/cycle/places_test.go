@@ -592,3 +592,56 @@ func TestAGangThatIsSpreadComesInTurn(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"r0": 3, "r1": 3}, s.where(s.step()))
 }
+
+// TestOthersLeaveForThoseWhoBelongBesideThem: those whom a task has to be near may leave for it, as long as enough of them stay.
+func TestOthersLeaveForThoseWhoBelongBesideThem(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		number uint32 // of them more have to be there
+		domain string
+		gang   func(*cluster.JobSpec)
+		n      uint32
+		want   int // that come, in two racks of two full hosts with three places each
+	}{
+		{"all but one of a rack", 0, "rack", func(*cluster.JobSpec) {}, 7, 5},
+		{"all but one of each host", 0, "host", func(*cluster.JobSpec) {}, 7, 4},
+		{"all but three", 2, "rack", func(*cluster.JobSpec) {}, 7, 3},
+		{"too few", 5, "rack", func(*cluster.JobSpec) {}, 7, 0},
+		{"for a gang", 0, "rack", core(5), 5, 5},
+		{"not for a gang that is too large", 0, "rack", core(6), 6, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 0)
+			for i := range 4 {
+				s.rack(i, fmt.Sprint("r", i/2), 3)
+			}
+			s.job("root/p", 6, 1000, must(host("rack", "r1")))
+			old := s.job("root/p", 6, 1000, must(host("rack", "r0")), labeled("app", "old"))
+			s.settle()
+			young := s.job("root/p", c.n, 1000, urgent(5), c.gang, must(tasks("old", cluster.Greater, c.number, c.domain)))
+			s.step()
+			require.Equal(t, c.want, s.leave())
+			s.step()
+			require.Equal(t, []int{6 - c.want, c.want}, []int{s.running(old), s.running(young)})
+			require.Zero(t, s.step().Stats.Preemptions)
+		})
+	}
+}
+
+// TestTheCheapestLeaveForThoseWhoBelongBesideOthers: of those who lose least only as many leave as are not to stay.
+func TestTheCheapestLeaveForThoseWhoBelongBesideOthers(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 6)
+	other := s.job("root/p", 3, 1000)
+	s.settle()
+	s.now = s.now.Add(time.Minute)
+	old := s.job("root/p", 3, 1000, labeled("app", "old"))
+	s.settle()
+	s.job("root/p", 1, 4000, urgent(5), must(tasks("old", cluster.Greater, 0, "host")))
+	require.Equal(t, 4, s.step().Stats.Preemptions)
+	require.Equal(t, []int{1, 1}, []int{s.running(old), s.running(other)})
+	s.leave()
+	require.Len(t, s.step().Placements, 1)
+}

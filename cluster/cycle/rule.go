@@ -247,6 +247,33 @@ func (r *rule) hinges(s *labelSet) bool {
 	return false
 }
 
+// asAlike reports whether it is the same to the rule of which of the sets a task leaves.
+func (r *rule) asAlike(a, b *labelSet) bool { return a == b || !r.hinges(a) && !r.hinges(b) }
+
+// clings reports whether the rule, where it holds in the domains of the unit, would not if that left.
+func (r *rule) clings(u *unit) bool {
+	return r.hinges(u.set) && slices.ContainsFunc(r.order, func(x *leaf) bool {
+		return (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(u.set) && !x.spares(u.host, 1)
+	})
+}
+
+// spares reports whether the leaf, which asks for tasks to be there, holds on the host when so many of them leave.
+func (x *leaf) spares(h *host, n int64) bool {
+	in, _ := x.tally.at(h.rec)
+	return x.compare == cluster.Greater && in.least-n > x.number
+}
+
+// among returns how many of the units the leaf counts in the domain of the host.
+func (x *leaf) among(units []*unit, h *host) (n int64) {
+	domain, _ := h.rec.Domain(x.tally.domain)
+	for _, u := range units {
+		if in, ok := u.host.rec.Domain(x.tally.domain); ok && in == domain && x.tally.selector.takes(u.set) {
+			n++
+		}
+	}
+	return n
+}
+
 // unbegun reports whether the rule waits for first ones: where they would only rather be together, nobody waits.
 func (r *rule) unbegun() bool {
 	if r != nil {
