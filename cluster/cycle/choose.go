@@ -157,17 +157,23 @@ func (s *search) enter(b bundle) bool {
 	return true
 }
 
-// leavesCompany reports whether as many as the class has to be near are left when the bundle leaves beside those that are taken.
+// leavesCompany reports whether enough of those whom the class has to be near stay when the bundle leaves beside those that are taken, and
+// of those whom others have to be near who have room held there.
 func (s *search) leavesCompany(b bundle) bool {
-	for _, x := range s.class.row.leaves() {
-		if !x.hard || x.compare != cluster.Greater {
-			continue
-		}
-		n := x.among(b.units, s.host)
+	lacks := func(x *leaf, h *host) bool {
+		n := x.among(b.units, h)
 		for _, other := range s.taken {
-			n += x.among(other.units, s.host)
+			n += x.among(other.units, h)
 		}
-		if n > 0 && !x.spares(s.host, n) {
+		return n > 0 && !x.spares(h, n)
+	}
+	for _, x := range s.class.row.leaves() {
+		if x.hard && x.compare == cluster.Greater && lacks(x, s.host) {
+			return false
+		}
+	}
+	for x, u := range s.d.p.labels.needed(b.units) {
+		if lacks(x, u.host) {
 			return false
 		}
 	}

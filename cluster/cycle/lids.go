@@ -1,26 +1,29 @@
 package cycle
 
 import (
+	"cmp"
+	"iter"
 	"math"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// lid bounds how many more of the tasks that a leaf counts may come to a domain: there this plan holds room for one whose rule has to
-// hold when it comes. In the next plan it counts as one that has room held.
+// lid bounds how many more of the tasks that a leaf counts may come to a domain, or how many may be asked to leave it: there this plan holds
+// room for one whose rule has to hold when it comes. In the next plan it counts as one that has room held.
 type lid struct {
 	place place
 	leaf  *leaf
 }
 
 // cover puts lids on the domains of the host for one of the rule who gets room held there: for each leaf that holds, and may hold no
-// more when others come.
+// more when others come or leave.
 func (l *labels) cover(r *rule, h *host) (lids []lid) {
 	if r == nil {
 		return nil
 	}
 	for _, x := range r.order {
-		if x.hard && x.breaks() && x.holds(h.rec, 0) {
+		if x.hard && x.holds(h.rec, 0) {
 			domain, _ := h.rec.Domain(x.tally.domain)
 			lids = append(lids, lid{place{x.tally, domain}, x})
 		}
@@ -51,10 +54,53 @@ func (l *labels) below(s *labelSet, h *host) int64 {
 			continue
 		}
 		for _, x := range l.lids[place{t, domain}] {
-			most = min(most, x.bears(domain))
+			if x.breaks() {
+				most = min(most, x.bears(domain))
+			}
 		}
 	}
 	return max(0, most)
+}
+
+// needed lists the leaves of lids that ask for the units to be where they are, each with one of them. Complexity: the tallies of the units.
+func (l *labels) needed(units []*unit) iter.Seq2[*leaf, *unit] {
+	return func(yield func(*leaf, *unit) bool) {
+		seen := map[place]bool{}
+		for i := 0; len(l.lids) > 0 && i < len(units); i++ {
+			for _, t := range units[i].set.tallies {
+				domain, _ := units[i].host.rec.Domain(t.domain)
+				at := place{t, domain}
+				for _, x := range l.lids[at] {
+					if !seen[at] && x.compare == cluster.Greater && !yield(x, units[i]) {
+						return
+					}
+				}
+				seen[at] = true
+			}
+		}
+	}
+}
+
+// keepCompany puts lids on the domains of hosts where room is held for tasks whom others have been asked to leave for, and who have to be
+// near others that are there.
+func (p *Planner) keepCompany() {
+	var held []*unit
+	for _, u := range p.held { // sorted below
+		if h := p.hosts.byID[u.hold.Host]; u.expires() && !u.wishes.none() && h != nil && slices.ContainsFunc(h.units, (*unit).leaves) {
+			held = append(held, u)
+		}
+	}
+	slices.SortFunc(held, func(a, b *unit) int { return cmp.Compare(a.task, b.task) })
+	for _, u := range held {
+		h, r := p.hosts.byID[u.hold.Host], p.rows.get(u.row, u.spec, u.wishes)
+		for _, x := range r.leaves() {
+			if domain, ok := h.rec.Domain(x.tally.domain); ok && x.hard && x.compare == cluster.Greater {
+				at := place{x.tally, domain}
+				p.labels.lids[at] = append(p.labels.lids[at], x)
+			}
+		}
+		p.rows.release(r)
+	}
 }
 
 // breaks reports whether the leaf may hold no more when tasks come.

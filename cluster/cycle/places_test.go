@@ -645,3 +645,30 @@ func TestTheCheapestLeaveForThoseWhoBelongBesideOthers(t *testing.T) {
 	s.leave()
 	require.Len(t, s.step().Placements, 1)
 }
+
+// TestCompanyStaysForWhomRoomIsHeld: nobody is asked to leave whom another one has to be near who has room held there, in the same plan
+// or in a later one: it would have had others leave in vain.
+func TestCompanyStaysForWhomRoomIsHeld(t *testing.T) {
+	for name, later := range map[string]bool{"in one plan": false, "in a later one": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 0)
+			s.rack(0, "r0", 4)
+			old := s.job("root/p", 2, 1000, labeled("app", "old"))
+			s.settle()
+			other := s.job("root/p", 2, 1000)
+			s.settle()
+			young := s.job("root/p", 2, 1000, urgent(5), must(tasks("old", cluster.Greater, 0, "rack")))
+			if later {
+				require.Equal(t, 2, s.step().Stats.Preemptions)
+			}
+			third := s.job("root/p", 2, 1000, urgent(4))
+			s.step()
+			require.Equal(t, []int{1, 0}, []int{s.running(old), s.running(other)})
+			require.Equal(t, 3, s.leave())
+			out := s.step()
+			require.Equal(t, []int{2, 1}, []int{s.running(young), s.running(third)})
+			require.Equal(t, 1, out.Stats.Preemptions, "since they have come it may go")
+		})
+	}
+}

@@ -34,6 +34,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	again = p.rehouse(out)
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
+	p.keepCompany()
 	lap.end(&out.Stats, Pools)
 	for pass := range maxPasses + 1 {
 		p.trade()
