@@ -73,9 +73,27 @@ func (s *search) displacement(w waiter) *displacement {
 	for _, b := range s.found {
 		n.price += b.price
 	}
-	n.price += s.d.p.startAt(c, h)
+	n.price += s.start()
 	n.leave = s.found
 	return n
+}
+
+// start returns what the task pays for starting on the host when those are gone whom the search has found.
+func (s *search) start() (price flowgraph.Cost) {
+	l, r := s.d.p.labels, s.class.row.rule
+	mark := len(l.plan)
+	l.idly(func() {
+		for _, b := range s.found {
+			for _, u := range b.units {
+				if r.hinges(u.set) {
+					l.planned(u.set, u.host, leaving)
+				}
+			}
+		}
+		price = s.d.p.startAt(s.class, s.host)
+		l.takeBack(mark)
+	})
+	return price
 }
 
 // startAt returns what a task of the class pays for starting on the host when others have left it.

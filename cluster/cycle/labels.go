@@ -386,12 +386,13 @@ func (t *tally) crosses(before, after presence) bool {
 	return false
 }
 
-// idly has do count and take back between two plans, for an explanation. Nobody has to look again at what is as it was, and
+// idly has do count and take back, between two plans for an explanation, or for a price. Nobody has to look again at what is as it was, and
 // whoever did might find another one of several plans of the same cost.
 func (l *labels) idly(do func()) {
+	idle := l.idle
 	l.idle = true
 	do()
-	l.idle = false
+	l.idle = idle
 }
 
 // disturb has everything look again at the hosts of the domain of h; with nil at all.

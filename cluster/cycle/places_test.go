@@ -672,3 +672,45 @@ func TestCompanyStaysForWhomRoomIsHeld(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoWouldRatherBeNearOthersHasThemLeave: those whom a task would only rather be near may leave for it, if none of them stays either;
+// where it costs less others do.
+func TestWhoWouldRatherBeNearOthersHasThemLeave(t *testing.T) {
+	for name, rather := range map[string]func(*cluster.JobSpec){
+		"near": func(j *cluster.JobSpec) {
+			j.Preferences = []cluster.SoftConstraint{{Constraint: tasks("old", cluster.Greater, 0, "host"), Soft: cluster.Soft{Penalty: time.Minute}}}
+		},
+		"evenly": func(j *cluster.JobSpec) {
+			j.Spread = []cluster.Spread{{Domain: "host", MaxSkew: 1, Selector: []cluster.KeyValue{{Key: "app", Value: "old"}}, Soft: &cluster.Soft{Penalty: time.Minute}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/p", 0)
+			for i := range 2 {
+				s.rack(i, "r0", 2)
+			}
+			s.job("root/p", 2, 2000, labeled("app", "old"))
+			s.settle()
+			s.job("root/p", 1, 1000, urgent(5), rather)
+			require.Equal(t, 1, s.step().Stats.Preemptions)
+			s.leave()
+			require.Len(t, s.step().Placements, 1)
+		})
+	}
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 2)
+	s.rack(1, "r0", 3)
+	other := s.job("root/p", 1, 2000, must(host("hostname", "h00001")))
+	s.settle()
+	s.now = s.now.Add(time.Second)
+	s.job("root/p", 2, 1000, labeled("app", "old"), atMost(1, "host"))
+	s.settle()
+	require.Len(t, s.in(cluster.TaskRunning), 3)
+	s.job("root/p", 1, 2000, urgent(5), func(j *cluster.JobSpec) {
+		j.Preferences = []cluster.SoftConstraint{{Constraint: tasks("old", cluster.Greater, 0, "host"), Soft: cluster.Soft{Penalty: time.Minute}}}
+	})
+	s.step()
+	require.Zero(t, s.running(other), "the old one that has run for less is company")
+}

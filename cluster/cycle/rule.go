@@ -253,7 +253,7 @@ func (r *rule) asAlike(a, b *labelSet) bool { return a == b || !r.hinges(a) && !
 // clings reports whether the rule, where it holds in the domains of the unit, would not if that left.
 func (r *rule) clings(u *unit) bool {
 	return r.hinges(u.set) && slices.ContainsFunc(r.order, func(x *leaf) bool {
-		return (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(u.set) && !x.spares(u.host, 1)
+		return x.hard && (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(u.set) && !x.spares(u.host, 1)
 	})
 }
 
