@@ -36,6 +36,9 @@ type member struct {
 
 // runMember stands by, and schedules while it leads, until ctx ends.
 func (a *app) runMember(ctx context.Context, c config.Scheduler, log *slog.Logger) error {
+	if _, err := readMeans(c); err != nil {
+		return err
+	}
 	m := &member{config: c, log: log}
 	standby, err := m.openStandby()
 	if err != nil {
@@ -45,6 +48,9 @@ func (a *app) runMember(ctx context.Context, c config.Scheduler, log *slog.Logge
 	m.config.Listen, m.config.HTTPListen = standby.api.Addr().String(), standby.web.Addr().String()
 	if err := m.open(standby); err != nil {
 		return errors.Join(err, standby.close())
+	}
+	if _, err := standby.openAudit(c, c.StateDir); err != nil { // it writes there when it leads
+		return errors.Join(err, standby.close(), m.Close())
 	}
 	fmt.Fprintf(a.out, "scheduler: member %s of %s; while it leads: API on %s, console on %s; state in %s\n",
 		c.Member, strings.Join(memberNames(c), ", "), standby.api.Addr(), standby.address(), c.StateDir)

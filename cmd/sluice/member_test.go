@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -172,6 +174,27 @@ func TestWhoCannotBeAMember(t *testing.T) {
 		a := try(t, "", "--config", settings(c.address, c.cert), "scheduler")
 		require.Equal(t, exitUsage, a.code, name)
 		require.Contains(t, a.err, c.want, name)
+	}
+	for key, c := range map[string]struct {
+		value, want string
+		code        int
+	}{
+		"cost_model":      {"none", "--cost-model: ", exitUsage},
+		"solver":          {"none", "--solver: ", exitUsage},
+		"secret_key_file": {in("keys"), "scheduler.secret_key_file: ", exitUsage},
+		"audit_log":       {in("none/audit.log"), "scheduler.audit_log chooses another file", exitFailure},
+	} {
+		// Another one never comes, so that nobody leads.
+		path := settings("localhost:1,n2=localhost:2", "scheduler")
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "{", "{peer_listen: 'localhost:0', "+key+": "+c.value+", ", 1)), 0o600))
+		var out, errOut bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		code := run(ctx, []string{"--config", path, "scheduler"}, strings.NewReader(""), &out, &errOut)
+		cancel()
+		require.Equal(t, c.code, code, "%s: %s", key, &errOut)
+		require.Contains(t, errOut.String(), c.want, key)
 	}
 	plain := filepath.Join(t.TempDir(), "settings.yaml")
 	require.NoError(t, os.WriteFile(plain, []byte("scheduler: {member: n1, peers: 'n1=localhost:1'}\n"), 0o600))

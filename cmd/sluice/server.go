@@ -118,20 +118,13 @@ func openServer(c config.Scheduler, dir string, open func() (*history, error), l
 			s = nil
 		}
 	}()
-	model, err := models.New(c.CostModel)
+	means, err := readMeans(c)
 	if err != nil {
-		return s, exitError{exitUsage, fmt.Errorf("--cost-model: %w", err)}
-	}
-	if _, err := registry.New(c.Solver); err != nil {
-		return s, exitError{exitUsage, fmt.Errorf("--solver: %w", err)}
+		return s, err
 	}
 	identity, options, err := s.secure(c)
 	if err != nil {
 		return s, exitError{exitUsage, err}
-	}
-	ring, err := keyring(c.SecretKeyFile)
-	if err != nil {
-		return s, exitError{exitUsage, fmt.Errorf("scheduler.secret_key_file: %w", err)}
 	}
 	if s.traces, err = openTraces(c.Traces, log); err != nil {
 		return s, exitError{exitUsage, fmt.Errorf("scheduler.traces: %w", err)}
@@ -150,22 +143,15 @@ func openServer(c config.Scheduler, dir string, open func() (*history, error), l
 	if err != nil {
 		return s, exitError{exitUsage, err}
 	}
-	planner := cycle.New(model, func() solver.Solver {
-		algorithm, _ := registry.New(c.Solver) // was checked above
-		return algorithm
-	})
-	bounds := cycle.DefaultOptions()
-	bounds.MaxDisplaced, bounds.Patience = c.MaxPreempted, c.Patience
-	planner.Bound(bounds)
 	s.scheduler, err = serve.New(serve.Config{
 		Journal:          s.history.journal,
 		State:            s.history.state,
 		Members:          s.history.members,
-		Planner:          planner,
+		Planner:          means.planner,
 		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
 		Identity:         identity,
-		Secrets:          ring,
+		Secrets:          means.secrets,
 		Reach:            reach,
 		Audit:            audit,
 		Traces:           s.traces,
@@ -194,6 +180,34 @@ func openServer(c config.Scheduler, dir string, open func() (*history, error), l
 	s.grpc = serve.NewServer(s.scheduler, about, append(options, keepingAlive...)...)
 	s.show(s.pages(), c.HTTPListen)
 	return s, nil
+}
+
+// means are what a scheduler schedules with.
+type means struct {
+	planner *cycle.Supervisor
+	secrets *serve.Keyring
+}
+
+// readMeans finds what the settings name. A member looks before it stands by, so that no mistake waits until it is to lead.
+func readMeans(c config.Scheduler) (m means, err error) {
+	model, err := models.New(c.CostModel)
+	if err != nil {
+		return m, exitError{exitUsage, fmt.Errorf("--cost-model: %w", err)}
+	}
+	if _, err := registry.New(c.Solver); err != nil {
+		return m, exitError{exitUsage, fmt.Errorf("--solver: %w", err)}
+	}
+	if m.secrets, err = keyring(c.SecretKeyFile); err != nil {
+		return m, exitError{exitUsage, fmt.Errorf("scheduler.secret_key_file: %w", err)}
+	}
+	m.planner = cycle.New(model, func() solver.Solver {
+		algorithm, _ := registry.New(c.Solver) // was checked above
+		return algorithm
+	})
+	bounds := cycle.DefaultOptions()
+	bounds.MaxDisplaced, bounds.Patience = c.MaxPreempted, c.Patience
+	m.planner.Bound(bounds)
+	return m, nil
 }
 
 // listen takes the addresses of the API and of the pages.
