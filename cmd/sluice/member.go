@@ -222,7 +222,7 @@ func memberSecurity(c config.Scheduler, address string) (*replica.Security, erro
 	if c.TLS.Cert == "" {
 		return nil, nil
 	}
-	files, err := serverFiles(c)
+	files, err := serverFiles(c, nil) // the API's tells
 	if err != nil {
 		return nil, err
 	}

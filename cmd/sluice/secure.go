@@ -29,7 +29,9 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 	if c.TLS.Cert == "" {
 		return nil, nil, nil
 	}
-	files, err := serverFiles(c)
+	files, err := serverFiles(c, func(err error) {
+		s.log.Error("the scheduler's certificate cannot be read: it goes on with the one before", "error", err)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,9 +48,9 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 		[]grpc.ServerOption{grpc.Creds(credentials.NewTLS(s.tls))}, nil
 }
 
-// serverFiles reads the files of scheduler.tls.
-func serverFiles(c config.Scheduler) (*pki.Server, error) {
-	files, err := pki.NewServer(pki.ServerFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.ClientCA, CRL: c.TLS.CRL})
+// serverFiles reads the files of scheduler.tls. warn is told when the certificate cannot be read any more; it may be nil.
+func serverFiles(c config.Scheduler, warn func(error)) (*pki.Server, error) {
+	files, err := pki.NewServer(pki.ServerFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.ClientCA, CRL: c.TLS.CRL, Warn: warn})
 	if err != nil {
 		return nil, fmt.Errorf("scheduler.tls: %w", err)
 	}

@@ -108,6 +108,39 @@ func TestCertificates(t *testing.T) {
 	require.ErrorContains(t, err, "expired")
 }
 
+// Who replaces a certificate writes two files, one after the other, and may write something else. The one before goes on meanwhile.
+func TestACertificateIsReplaced(t *testing.T) {
+	dir := newAuthority(t, 1)
+	ca, in := filepath.Join(dir, "ca.pem"), func(name string) string { return filepath.Join(dir, name) }
+	warned := make(chan error, 10)
+	s, err := NewServer(ServerFiles{Cert: in("server.pem"), Key: in("server-key.pem"), ClientCA: ca, Warn: func(err error) { warned <- err }})
+	require.NoError(t, err)
+	serial := func() string {
+		s.own.looked = time.Time{}
+		own, err := s.Config().GetCertificate(nil)
+		require.NoError(t, err)
+		return own.Leaf.SerialNumber.String()
+	}
+	before := serial()
+	require.NoError(t, os.WriteFile(in("server.pem"), []byte("none"), 0o600))
+	require.Equal(t, before, serial())
+	require.Equal(t, before, serial())
+	require.ErrorContains(t, <-warned, "server.pem")
+	user, err := meet(t, s, ca, dir, "ann")
+	require.NoError(t, err)
+	require.Equal(t, "ann", user)
+
+	require.NoError(t, Issue(dir, Request{Name: "next", Hosts: []string{"127.0.0.1"}, Days: 1}))
+	require.NoError(t, os.Rename(in("next.pem"), in("server.pem")))
+	require.Equal(t, before, serial(), "its key is not there yet")
+	require.NoError(t, os.Rename(in("next-key.pem"), in("server-key.pem")))
+	require.NotEqual(t, before, serial())
+	require.NoError(t, os.Remove(in("server.pem")))
+	serial()
+	require.ErrorContains(t, <-warned, "server.pem")
+	require.Empty(t, warned, "once for each time")
+}
+
 func TestRevoked(t *testing.T) {
 	dir := newAuthority(t, 1)
 	ca := filepath.Join(dir, "ca.pem")

@@ -15,9 +15,13 @@ type ServerFiles struct {
 	Cert, Key string // the server's own
 	ClientCA  string // authorities of the clients' certificates
 	CRL       string // of those that are revoked; "" for none
+
+	// Warn is told when the own certificate cannot be read any more; it may be nil.
+	Warn func(error)
 }
 
-// Server is the TLS of a server. Its certificate and the list of revoked ones are read anew when their files change.
+// Server is the TLS of a server. Its certificate and the list of revoked ones are read anew when their files change. A certificate holds until
+// there is another one that can be read: nobody could connect while the files of one are replaced, or are wrong.
 type Server struct {
 	files ServerFiles
 	own   watched[*tls.Certificate]
@@ -32,7 +36,11 @@ func NewServer(files ServerFiles) (*Server, error) {
 		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 		return &pair, err
 	}
-	s.own.path = files.Cert
+	s.own.path, s.own.lasting = files.Cert, func(err error) {
+		if files.Warn != nil {
+			files.Warn(fmt.Errorf("pki: certificate %s: %w", files.Cert, err))
+		}
+	}
 	s.crl.path = files.CRL
 	s.crl.read = func() (*x509.RevocationList, error) { return s.readCRL() }
 	var err error
@@ -140,8 +148,9 @@ func readPool(path string) (*x509.CertPool, error) {
 
 // watched is what a file holds, read anew when the file has changed.
 type watched[T any] struct {
-	path string
-	read func() (T, error)
+	path    string
+	read    func() (T, error)
+	lasting func(error) // what was read holds until there is more that can be, and this is told once why there is not; nil: it does not
 
 	mu      sync.Mutex
 	looked  time.Time
@@ -149,6 +158,7 @@ type watched[T any] struct {
 	size    int64
 	value   T
 	known   bool
+	told    bool
 }
 
 // lookEvery is how often it is looked whether a file has changed.
@@ -162,19 +172,32 @@ func (w *watched[T]) get() (T, error) {
 	if w.known && now.Sub(w.looked) < lookEvery {
 		return w.value, nil
 	}
-	info, err := os.Stat(w.path)
-	if err != nil {
+	err := w.look()
+	switch {
+	case err == nil:
+		w.known, w.looked, w.told = true, now, false
+	case w.lasting != nil && w.known:
+		if w.looked = now; !w.told {
+			w.told = true
+			w.lasting(err)
+		}
+	default:
 		w.known = false
 		return w.value, err
 	}
-	if w.known && info.ModTime().Equal(w.changed) && info.Size() == w.size {
-		w.looked = now
-		return w.value, nil
-	}
-	if w.value, err = w.read(); err != nil {
-		w.known = false
-		return w.value, err
-	}
-	w.known, w.looked, w.changed, w.size = true, now, info.ModTime(), info.Size()
 	return w.value, nil
+}
+
+// look reads the file if it is not known as it is.
+func (w *watched[T]) look() error {
+	info, err := os.Stat(w.path)
+	if err != nil || w.known && info.ModTime().Equal(w.changed) && info.Size() == w.size {
+		return err
+	}
+	value, err := w.read()
+	if err != nil {
+		return err
+	}
+	w.value, w.changed, w.size = value, info.ModTime(), info.Size()
+	return nil
 }
