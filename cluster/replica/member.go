@@ -180,6 +180,9 @@ func (m *Member) join(ctx context.Context) error {
 	m.group = group
 	m.mu.Unlock()
 	if !begin {
+		if seed != nil { // as of a snapshot that was restored on this machine alone
+			m.log.Warn("the history that this member brings is not gone on with: the group has begun with another one")
+		}
 		return nil
 	}
 	return m.folder.begin(m.config.Peers, seed, m.link.transport)

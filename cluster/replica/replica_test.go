@@ -549,6 +549,20 @@ func TestAGroupBeginsWithTheHistoryThatThereIs(t *testing.T) {
 	g.agree(seed)
 }
 
+// A history that comes when the group has begun, as that of a snapshot restored on one machine, is not gone on with, and that is said.
+func TestAHistoryThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	_, term := g.begin(5)
+	g.stop(2)
+	require.NotContains(t, g.said.String(), "is not gone on with")
+	g.dirs[2], g.seeds[2] = filepath.Join(t.TempDir(), "replica"), cluster.NewState()
+	next(g.seeds[2])
+	g.start(2)
+	g.agree(term.State())
+	require.Contains(t, g.said.String(), "the history that this member brings is not gone on with")
+}
+
 // A member that was ended right after it had begun the group goes on with it.
 func TestEndedAfterTheBeginning(t *testing.T) {
 	t.Parallel()
