@@ -219,12 +219,12 @@ func (a *jobService) StopJob(ctx context.Context, r *sluicev1.StopJobRequest) (*
 			}
 		}
 		for _, other := range jobs[1:] {
-			if !other.Stopping && !other.State().Terminal() && !who.MayChange(tx.State(), other) {
+			if !over(other) && !who.MayChange(tx.State(), other) {
 				return denied(who, "stop all jobs that depend on "+quote(r.Name), "their owner, or who administers their pools")
 			}
 		}
 		for _, j := range jobs {
-			if j.Stopping || j.State().Terminal() {
+			if over(j) {
 				continue
 			}
 			if err := tx.Emit(&cluster.JobStopping{Job: j.UID}); err != nil {

@@ -485,6 +485,30 @@ func TestRestartingInstancesOfADaemon(t *testing.T) {
 	require.NoError(t, restart(1, 5))
 }
 
+// A service that rests, since each of its instances was stopped, can be scaled up again, and no more once it is stopped itself.
+func TestAServiceThatRestsIsStopped(t *testing.T) {
+	a := newAPITest(t)
+	for _, name := range []string{"rests", "ends"} {
+		spec := sleepJob(name)
+		spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+		a.submit(t, spec)
+		_, err := a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: name})
+		require.NoError(t, err)
+		require.Equal(t, cluster.JobKilled, a.Snapshot().JobByName(cluster.JobID(name)).State())
+	}
+	_, err := a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "ends"})
+	require.NoError(t, err)
+	scale := func(name string) error {
+		spec := a.job(t, name).Spec
+		spec.Instances = proto.Uint32(2)
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, name).Version})
+		return err
+	}
+	require.NoError(t, scale("rests"))
+	require.ErrorContains(t, scale("ends"), "it has ended or is being stopped")
+	require.Equal(t, cluster.JobKilled, a.Snapshot().JobByName("ends").State())
+}
+
 // What a job says of its highest instances does not keep it from being scaled down, nor from going back to a spec that says it, and
 // holds again when it is scaled up.
 func TestScalingAJobWhoseInstancesDiffer(t *testing.T) {
