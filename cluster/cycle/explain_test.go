@@ -806,3 +806,49 @@ func TestWhoCountsForALimit(t *testing.T) {
 		})
 	}
 }
+
+// Tasks that a rule of their job keeps apart need a host for each, or one that may take all of them, also where they start one by one.
+func TestThoseThatKeepApartNeedAHostForEach(t *testing.T) {
+	none := must(tasks("x", cluster.Equal, 0, "host"))
+	for name, tt := range map[string]struct {
+		rule  func(*cluster.JobSpec)
+		last  uint32
+		hosts int   // to come; 0: a host needs more room
+		cpu   int64 // of each task
+	}{
+		"the first on a host":          {atMost(1, "host"), 1, 0, 1000},
+		"the others on hosts":          {atMost(1, "host"), 3, 3, 1000},
+		"as many as may be on a host":  {atMost(3, "host"), 3, 0, 1000},
+		"one more than may be there":   {atMost(2, "host"), 3, 3, 1000},
+		"in racks":                     {atMost(1, "rack"), 2, 2, 1000},
+		"evenly":                       {evenly(1, "host"), 3, 3, 1000},
+		"none of its kind":             {none, 2, 2, 1000},
+		"all on a host that comes":     {atMost(3, "host"), 3, 1, 2000},
+		"on hosts that come":           {atMost(2, "host"), 3, 3, 2000},
+		"what is kept from is another": {must(tasks("y", cluster.Less, 1, "host")), 3, 0, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.rack(0, "r0", 1)
+			s.rack(1, "r1", 1)
+			s.job(cluster.RootPool, 2, 1000, func(j *cluster.JobSpec) { j.Preemptible = false })
+			s.settle()
+			uid := s.job(cluster.RootPool, tt.last, tt.cpu, labeled("app", "x"), tt.rule)
+			require.Empty(t, s.step().Placements)
+			k := cluster.MakeTaskKey(uid, tt.last-1)
+			why, known := s.planner.WhyWaiting(k)
+			require.True(t, known)
+			require.Len(t, why.Unblockers, 1)
+			if u := why.Unblockers[0]; tt.hosts == 0 {
+				require.Equal(t, cycle.MoreRoom, u.Kind)
+			} else {
+				each := tt.cpu
+				if tt.hosts == 1 {
+					each *= int64(tt.last)
+				}
+				require.Equal(t, []any{cycle.OtherHost, tt.hosts, vector(each, 0)}, []any{u.Kind, u.Hosts, u.Room})
+			}
+			s.unblocked(t, k, why)
+		})
+	}
+}

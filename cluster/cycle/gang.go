@@ -54,10 +54,20 @@ func (p *Planner) whole(c *class, flow []share) []share {
 // of which the first may only be where others like it are.
 func (c *class) together() bool { return c.group.key.gang || c.row.rule.unbegun() }
 
-// apart reports whether a rule lets only so many of the tasks that are placed together be in one domain.
+// apart reports whether a rule lets only so many of the class be in one domain.
 func (c *class) apart() bool {
-	return c.together() && slices.ContainsFunc(c.row.leaves(), func(x *leaf) bool {
-		return x.hard && x.self && (x.compare == cluster.Less || x.balance != nil)
+	return slices.ContainsFunc(c.row.leaves(), func(x *leaf) bool {
+		return x.hard && x.self && (x.compare != cluster.Greater || x.balance != nil)
+	})
+}
+
+// maySettle reports whether rules let n of the class be on the host, or, where that is nil, on one that comes.
+func (c *class) maySettle(h *host, n int64) bool {
+	if h != nil {
+		return c.row.rule.room(h.rec, n, false) >= n
+	}
+	return !slices.ContainsFunc(c.row.leaves(), func(x *leaf) bool {
+		return x.hard && x.self && n > 1 && (x.balance != nil || x.compare == cluster.Equal || x.compare == cluster.Less && x.number < n)
 	})
 }
 

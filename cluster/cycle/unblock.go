@@ -49,7 +49,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 			h = open
 		}
 	}
-	if n := hostsToCome(c, rank, w, every[1:]); h == nil || n > 1 || c.apart() || c.row.rule.anywhere() {
+	if n := hostsToCome(c, h, rank, w, every[1:]); h == nil || n > 1 || c.together() && c.apart() || c.row.rule.anywhere() {
 		if !crowded {
 			all = append(all, p.raise(c, every)...)
 		}
@@ -86,9 +86,9 @@ func (p *Planner) cheapestOpen(c *class) (best *host) {
 	return best
 }
 
-// hostsToCome returns how many hosts have to come if none of those that are there gets more room: one for each task that may
-// not be beside another on its host.
-func hostsToCome(c *class, rank int, w *Waiting, others []contender) int {
+// hostsToCome returns how many hosts have to come if none of those that are there gets more room, save h, if it is not nil: one for
+// each task that may not be beside another on its host.
+func hostsToCome(c *class, h *host, rank int, w *Waiting, others []contender) int {
 	ports := &c.row.task.Ports
 	if !c.oneEach() {
 		return 1
@@ -99,7 +99,7 @@ func hostsToCome(c *class, rank int, w *Waiting, others []contender) int {
 		n = w.Together - w.Fit
 	case c.together():
 		n = w.Together
-	case len(ports.Numbers) > 0:
+	case len(ports.Numbers) > 0 || !c.maySettle(h, int64(rank)+1):
 		n += rank
 	}
 	if len(ports.Numbers) > 0 {
@@ -114,7 +114,7 @@ func hostsToCome(c *class, rank int, w *Waiting, others []contender) int {
 
 // otherHosts says what each of so many hosts needs that come: as much as all ask for that may go there first.
 func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
-	if n > 1 || c.oneEach() {
+	if n > 1 || c.together() && c.oneEach() {
 		all[0].n = 1
 	}
 	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}
