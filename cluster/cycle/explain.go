@@ -222,10 +222,7 @@ func (p *Planner) position(own *class, w waiter) (position, queue int) {
 			continue
 		}
 		queue += c.queue.Len()
-		position += sort.Search(c.queue.Len(), func(i int) bool {
-			at, _ := c.queue.GetAt(i)
-			return !p.goesBefore(c, at, own, w)
-		})
+		position += p.before(c, own, w)
 	}
 	return position, queue
 }

@@ -852,3 +852,31 @@ func TestThoseThatKeepApartNeedAHostForEach(t *testing.T) {
 		})
 	}
 }
+
+// Who is kept out by the pool is told of the limit of its job as well, if that would keep it out next.
+func TestTheLimitOfAJobIsNamedBesideThatOfItsPool(t *testing.T) {
+	s := newShared(t)
+	put := func(limit int64) {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: limit, Share: 1},
+		}}})
+	}
+	put(1)
+	s.host(0, vector(9, 0))
+	uid := s.job("root/a", 4, 1, func(j *cluster.JobSpec) { j.Limits.MaxRunning = 2 })
+	s.settle()
+	require.Equal(t, 1, s.running(uid))
+	for instance, count := range map[uint32]int64{1: 0, 2: 1, 3: 2} {
+		why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(uid, instance))
+		require.True(t, known)
+		require.Equal(t, pool.RuleLimit, why.Binding.Rule)
+		want := []cycle.Unblocker{{Kind: cycle.RaisePool, Rule: string(pool.RuleLimit), Pool: "root/a", Dimension: cluster.CPU.String(), Amount: 3}}
+		if count > 0 {
+			want = append(want, cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: "root/a", Count: count})
+		}
+		require.Equal(t, want, why.Unblockers, instance)
+	}
+	put(4)
+	s.settle()
+	require.Equal(t, 2, s.running(uid))
+}

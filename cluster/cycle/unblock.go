@@ -26,6 +26,9 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	case refused:
 		all = p.raise(c, nil)
 	}
+	if lift := p.ownBound(c, as); refused && lift.Count > 0 && c.why.Rule != pool.RuleMaxRunning {
+		all = append(all, lift)
+	}
 	room := slices.ContainsFunc(w.Tally, func(t Tally) bool { return t.Reason == HostOpen })
 	if c.together() {
 		room = w.Fit == w.Together
@@ -171,6 +174,30 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	return more
 }
 
+// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go before it; its count is 0 or
+// less where it does as it is.
+func (p *Planner) ownBound(c *class, as waiter) Unblocker {
+	lift := Unblocker{Kind: LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: c.key.group.pool}
+	job := p.snap.Job(as.task.Job())
+	if most := int64(job.Spec.Limits.MaxRunning); most > 0 {
+		lift.Count = job.OnHosts() + 1 - most
+		for _, x := range p.order {
+			if x.key.group.job == job.UID {
+				lift.Count += int64(p.before(x, c, as))
+			}
+		}
+	}
+	return lift
+}
+
+// before counts those of a class that go before a task of another in the same pool.
+func (p *Planner) before(x, c *class, w waiter) int {
+	return sort.Search(x.queue.Len(), func(i int) bool {
+		at, _ := x.queue.GetAt(i)
+		return !p.goesBefore(x, at, c, w)
+	})
+}
+
 // ownLimit reports whether the rule is one that no more capacity lifts.
 func ownLimit(r pool.Rule) bool {
 	switch r {
@@ -216,11 +243,7 @@ func (p *Planner) keptBefore(own *class, than waiter) (n int64) {
 		switch {
 		case own.why.Rule == pool.RuleMaxRunning:
 			if at == job.UID {
-				before := sort.Search(c.queue.Len(), func(i int) bool {
-					w, _ := c.queue.GetAt(i)
-					return !p.goesBefore(c, w, own, than)
-				})
-				n += max(0, int64(before)-c.open())
+				n += max(0, int64(p.before(c, own, than))-c.open())
 			}
 		case at == job.UID, other == nil, other.OnHosts() > 0, c.open() > 0:
 		case own.why.Rule == pool.RuleController && !c.key.group.controller:
