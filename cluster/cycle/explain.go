@@ -175,7 +175,8 @@ func (p *Planner) ofClass(c *class, w Waiting) Waiting {
 	return w
 }
 
-// binding returns what keeps the task of that rank in the class from being admitted, and whether anything does.
+// binding returns what keeps the task of that rank in the class from being admitted, and whether it is not: those whose claims went to
+// others for want of a host are kept out by nothing else.
 func (c *class) binding(rank int) (b pool.Binding, refused bool) {
 	switch n := int64(rank) - c.open(); {
 	case n < 0:

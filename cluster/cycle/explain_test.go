@@ -880,3 +880,47 @@ func TestTheLimitOfAJobIsNamedBesideThatOfItsPool(t *testing.T) {
 	s.settle()
 	require.Equal(t, 2, s.running(uid))
 }
+
+// Who may not be preempted and was let in only since those that go before it have no host needs a larger reservation, too, if what opens
+// is a host for them as well.
+func TestAReservationBindsWhenThoseBeforeHaveAHost(t *testing.T) {
+	for _, test := range []struct {
+		name, first string // the disk that the first asks for
+		reserved    int64
+		more        int64
+	}{
+		{"both inside the reservation", "ssd", 3000, 0},
+		{"one inside the reservation", "ssd", 2000, 1000},
+		{"the first has no host then either", "tape", 2000, 0},
+		{"its own claim went to the next", "ssd", 2000, 1000},
+	} {
+		s := newShared(t)
+		s.pool("root/b", test.reserved)
+		s.host(0, vector(8000, 0))
+		away := s.host(1, vector(8000, 0), cluster.KeyValue{Key: "disk", Value: "ssd"})
+		s.job("root/b", 1, 1000, must(host("disk", "ssd")), urgent(1), func(j *cluster.JobSpec) { j.Preemptible = false })
+		s.job("root/b", 1, 1000) // may be stopped for the others
+		s.settle()
+		s.emit(&cluster.HostUnreached{ID: away})
+		s.job("root/b", 1, 1000, urgent(2), must(host("disk", test.first)))
+		k := cluster.MakeTaskKey(s.job("root/b", 1, 1000, urgent(1), must(host("disk", "ssd")), func(j *cluster.JobSpec) { j.Preemptible = false }), 0)
+		if strings.HasPrefix(test.name, "its own") {
+			s.job("root/b", 1, 1000, must(host("disk", "none")), func(j *cluster.JobSpec) { j.Preemptible = false })
+		}
+		require.Empty(t, s.step().Placements, test.name)
+		why, _ := s.planner.WhyWaiting(k)
+		require.Equal(t, pool.RuleNone, why.Binding.Rule, test.name)
+		var want []cycle.Unblocker
+		if test.more > 0 {
+			want = append(want, cycle.Unblocker{
+				Kind: cycle.RaisePool, Rule: string(pool.RuleReservation), Pool: "root/b", Dimension: cluster.CPU.String(), Amount: test.more,
+			})
+		}
+		if strings.HasPrefix(test.name, "its own") {
+			require.Equal(t, string(pool.RuleReservation), why.Unblockers[0].Rule)
+		} else {
+			require.Equal(t, append(want, cycle.Unblocker{Kind: cycle.ReconnectHost, Host: away}), why.Unblockers, test.name)
+		}
+		s.unblocked(t, k, why)
+	}
+}

@@ -259,8 +259,8 @@ func (p *Planner) keptBefore(own *class, than waiter) (n int64) {
 	return n + int64(len(others))
 }
 
-// raise returns by how much the limits of the pools have to be raised to let in those given, or, where these are nil, the limits and
-// reservations to let in all that wait there. A reservation is within the limit, and those of pools within that of the one above.
+// raise returns by how much the limits of the pools, and for what may not be preempted their reservations, have to be raised to let in
+// those given, or, where these are nil, all that wait there. A reservation is within the limit, and those of pools within that of the one above.
 func (p *Planner) raise(c *class, those []contender) []Unblocker {
 	if those != nil && c.row.key.revocable {
 		return nil // limits are not for those
@@ -287,8 +287,12 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 				}
 			}
 			wanted := d.Wanted()
-			if those == nil && c.why.Rule == pool.RuleReservation && p.reserves(d.Dimension) {
+			needs := those != nil || c.why.Rule == pool.RuleNone // its claim went to others for want of a host
+			if (needs && !c.key.group.preemptible || c.why.Rule == pool.RuleReservation) && p.reserves(d.Dimension) {
 				more := wanted - d.Reservation
+				if needs {
+					more -= p.yielding(c, d.Dimension)
+				}
 				if path != c.key.group.pool {
 					more = p.reservedBelow(path, d.Dimension) + reserved[d.Dimension] - d.Reservation
 				}
@@ -305,6 +309,16 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 		}
 	}
 	return all
+}
+
+// yielding returns how much of a dimension is held by those in the pool of the class that may be stopped for it.
+func (p *Planner) yielding(c *class, dimension string) (sum int64) {
+	for _, g := range p.groupOrder {
+		if g.key.pool == c.key.group.pool && g.key.priority < c.key.group.priority && g.key.preemptible && !g.key.revocable {
+			sum += g.running * g.request.In(dimension)
+		}
+	}
+	return sum
 }
 
 // reserves reports whether some pool reserves of the dimension: then what may not be preempted needs a reservation of it.
