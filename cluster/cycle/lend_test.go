@@ -262,3 +262,32 @@ func calm(path cluster.PoolPath, n uint32) *cluster.PoolPut {
 	}
 	return &cluster.PoolPut{Pool: p}
 }
+
+// Revocable tasks need slack for those before them that are revocable as well, and ports like any other; what is not revocable needs no
+// room for them.
+func TestSlackIsNeededForThoseBeforeToo(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.machine(0, cluster.Machine{Capacity: vector(10, 0), Capabilities: cluster.CanPorts, Ports: []cluster.PortRange{{First: 100, Last: 101}}})
+	s.job("root/a", 8, 1)
+	s.job("root/a", 1, 1, ports(1))
+	s.settle()
+	s.slack(h, 1)
+	s.job("root/a", 2, 2)
+	low := s.job("root/a", 3, 2, revocable)
+	porter := s.job("root/a", 1, 2, revocable, ports(2))
+	s.step()
+	for k, want := range map[cluster.TaskKey][]cycle.Unblocker{
+		cluster.MakeTaskKey(low, 2):    {{Kind: cycle.MoreSlack, Host: h, Room: vector(7, 0), Ahead: 3}},
+		cluster.MakeTaskKey(porter, 0): {{Kind: cycle.MoreSlack, Host: h, Room: vector(7, 0), Ahead: 3}, {Kind: cycle.MorePorts, Host: h, FreePorts: 1, Ahead: 5}},
+		cluster.MakeTaskKey(low-1, 1):  {{Kind: cycle.MoreRoom, Host: h, Room: vector(3, 0), Ahead: 1}},
+	} {
+		why, known := s.planner.WhyWaiting(k)
+		require.True(t, known)
+		require.Equal(t, want, why.Unblockers, k)
+	}
+	why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(low, 2))
+	s.slack(h, 1+why.Unblockers[0].Room.Fixed[cluster.CPU])
+	s.step()
+	require.Equal(t, 3, s.running(low))
+}

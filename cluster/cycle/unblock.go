@@ -121,7 +121,9 @@ func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 		all[0].n = 1
 	}
 	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}
-	u.Room = request(c, all, crowded)
+	if u.Room = request(c, takers(c, all), crowded); c.row.task.Ports.IsZero() {
+		u.Ahead = beside(c, takers(c, all))
+	}
 	if c.together() {
 		u.Together = int(all[0].n)
 	}
@@ -146,13 +148,12 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	if c.together() {
 		with.Together = int(all[0].n)
 	}
-	if c.row.key.revocable {
-		with.Kind, with.Ahead = MoreSlack, 0
-		with.Room = c.row.task.Resources.Times(max(1, int64(with.Together))).Sub(h.rec.Spare()).Positive()
-		return []Unblocker{with}
-	}
 	var more []Unblocker
-	room := request(c, all, crowded).Sub(h.room).Positive()
+	lack, has := MoreRoom, h.room
+	if c.row.key.revocable {
+		lack, has = MoreSlack, h.rec.Spare()
+	}
+	room := request(c, takers(c, all), crowded).Sub(has).Positive()
 	if !c.row.task.GPU.IsZero() {
 		u := with.gpus(c, all, h.rec)
 		if u.GPUs > 0 {
@@ -168,7 +169,7 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 		}
 	}
 	if !room.IsZero() || crowded && len(more) == 0 {
-		with.Kind, with.Room = MoreRoom, room
+		with.Kind, with.Room, with.Ahead = lack, room, beside(c, takers(c, all))
 		more = append([]Unblocker{with}, more...)
 	}
 	return more
@@ -396,6 +397,11 @@ func (c *class) goesAfter(own *class, snap *cluster.Snapshot) bool {
 // rivals leaves out who could not be on the host: they have no claim on it.
 func rivals(own *class, h *host, all []contender) []contender {
 	return slices.DeleteFunc(slices.Clone(all), func(x contender) bool { return x.class != own && !x.class.row.mayEver(h) })
+}
+
+// takers leaves out who takes nothing of what the class does: revocable tasks take what others leave unused, and those what is free.
+func takers(own *class, all []contender) []contender {
+	return slices.DeleteFunc(slices.Clone(all), func(x contender) bool { return x.class.row.key.revocable != own.row.key.revocable })
 }
 
 // beside returns how many contenders there are beside the task and those that go together with it.
