@@ -924,3 +924,40 @@ func TestAReservationBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 		s.unblocked(t, k, why)
 	}
 }
+
+// Who waits for a limit on running work needs room, and what its pool may have, for those as well that the limit lets in before it.
+func TestWhoIsLetInByALimitNeedsRoomToo(t *testing.T) {
+	one := uint32(1)
+	for _, tt := range []struct {
+		name      string
+		free      int64
+		resources []cluster.PoolResource
+		more      []cycle.Unblocker
+	}{
+		{"room for all", 4, nil, nil},
+		{"room for one", 3, nil, []cycle.Unblocker{{Kind: cycle.MoreRoom, Host: "s/h00000", Room: vector(1, 0), Ahead: 1}}},
+		{
+			"room beyond the limit of the pool", 4,
+			[]cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 4, Share: 1}},
+			[]cycle.Unblocker{{Kind: cycle.RaisePool, Rule: string(pool.RuleLimit), Pool: "root/a", Dimension: cluster.CPU.String(), Amount: 1}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShared(t)
+			s.host(0, vector(1+tt.free, 0))
+			put := func(l cluster.PoolLimits) {
+				s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: l, Resources: tt.resources}})
+			}
+			put(cluster.PoolLimits{RunningJobs: &one})
+			s.job("root/a", 1, 1)
+			s.settle()
+			s.job("root/a", 1, 2)
+			last := s.job("root/a", 1, 2)
+			s.job("root/a", 5, 2)
+			s.settle()
+			why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(last, 0))
+			require.True(t, known)
+			require.Equal(t, append([]cycle.Unblocker{{Kind: cycle.LiftLimit, Rule: string(pool.RuleRunningJobs), Pool: "root/a", Count: 2}}, tt.more...), why.Unblockers)
+		})
+	}
+}

@@ -14,32 +14,42 @@ import (
 // enough whatever the order is in which others take what they open.
 func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Waiting) []Unblocker {
 	var all []Unblocker
+	every := p.contenders(c, rank)
 	gated := refused && ownLimit(c.why.Rule)
 	crowded := refused && !gated // by the capacity of the cluster, of which all pools have a part
 	switch {
 	case gated:
 		lift := Unblocker{Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension}
+		n, those := p.keptBefore(c, as, rank)
 		if p.letsSomeIn(c) {
-			lift.Count = 1 + p.keptBefore(c, as)
+			lift.Count = 1 + n
 		}
 		all = append(all, lift)
+		if p.suffices(c, those) {
+			return append(append(all, p.ownBound(c, as)...), p.raise(c, those)...)
+		}
+		for _, x := range every[1:] { // whom no such limit keeps out
+			if ownLimit(x.class.why.Rule) {
+				x.n = min(x.n, x.class.open())
+			}
+			if x.n > 0 && !slices.ContainsFunc(those, func(o contender) bool { return o.class == x.class }) {
+				those = append(those, x)
+			}
+		}
+		every = those
 	case refused:
 		all = p.raise(c, nil)
-	}
-	if lift := p.ownBound(c, as); refused && lift.Count > 0 && c.why.Rule != pool.RuleMaxRunning {
-		all = append(all, lift)
 	}
 	room := slices.ContainsFunc(w.Tally, func(t Tally) bool { return t.Reason == HostOpen })
 	if c.together() {
 		room = w.Fit == w.Together
 	}
-	if room && !crowded {
-		if !refused {
-			all = append(all, Unblocker{Kind: Patience})
-		}
-		return all
+	if room && !refused {
+		return []Unblocker{{Kind: Patience}}
 	}
-	every := p.contenders(c, rank)
+	if int64(rank) >= c.open() {
+		all = append(all, p.ownBound(c, as)...)
+	}
 	if len(all) > 0 && len(every) == 1 && p.placesAtOnce(c, nil) >= every[0].n {
 		return all // there is room
 	}
@@ -50,6 +60,11 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	if c.together() && len(c.row.task.Ports.Numbers) == 0 { // no host takes two with the same port
 		if open := p.cheapestOpen(c); open != nil {
 			h = open
+		}
+	}
+	if gated {
+		if i := slices.IndexFunc(p.hosts.byIndex, func(h *host) bool { return c.row.judge(h) == open }); i >= 0 {
+			h = p.hosts.byIndex[i]
 		}
 	}
 	if n := hostsToCome(c, h, rank, w, every[1:]); h == nil || n > 1 || c.together() && c.apart() || c.row.rule.anywhere() {
@@ -175,20 +190,24 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	return more
 }
 
-// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go before it; its count is 0 or
-// less where it does as it is.
-func (p *Planner) ownBound(c *class, as waiter) Unblocker {
-	lift := Unblocker{Kind: LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: c.key.group.pool}
+// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go before it, where another
+// limit keeps it out and this would next.
+func (p *Planner) ownBound(c *class, as waiter) []Unblocker {
 	job := p.snap.Job(as.task.Job())
-	if most := int64(job.Spec.Limits.MaxRunning); most > 0 {
-		lift.Count = job.OnHosts() + 1 - most
-		for _, x := range p.order {
-			if x.key.group.job == job.UID {
-				lift.Count += int64(p.before(x, c, as))
-			}
+	most := int64(job.Spec.Limits.MaxRunning)
+	if most == 0 || c.why.Rule == pool.RuleMaxRunning {
+		return nil
+	}
+	n := job.OnHosts() + 1 - most
+	for _, x := range p.order {
+		if x.key.group.job == job.UID {
+			n += int64(p.before(x, c, as))
 		}
 	}
-	return lift
+	if n <= 0 {
+		return nil
+	}
+	return []Unblocker{{Kind: LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: c.key.group.pool, Count: n}}
 }
 
 // before counts those of a class that go before a task of another in the same pool.
@@ -230,10 +249,15 @@ func (p *Planner) letsSomeIn(c *class) bool {
 }
 
 // keptBefore counts those that the limit which keeps the task out may let in before it: of the instances of its job those that go
-// before it, where that is what is limited, and else the jobs that do not run yet, but for those that go after it in its own pool.
-func (p *Planner) keptBefore(own *class, than waiter) (n int64) {
+// before it, where that is what is limited, and else the jobs that do not run yet, but for those that go after it in its own pool. It
+// returns the task with what of its class goes before it, and all of these.
+func (p *Planner) keptBefore(own *class, than waiter, rank int) (n int64, all []contender) {
 	job := p.snap.Job(than.task.Job())
 	others := map[cluster.JobUID]struct{}{}
+	all = []contender{{own, int64(rank) + 1}}
+	if own.together() {
+		all[0].n = own.waiting()
+	}
 	for _, c := range p.order {
 		head, waits := c.queue.Min()
 		if !waits || !own.why.Pool.Covers(c.key.group.pool) {
@@ -242,11 +266,17 @@ func (p *Planner) keptBefore(own *class, than waiter) (n int64) {
 		at := head.task.Job()
 		other := p.snap.Job(at)
 		switch {
-		case own.why.Rule == pool.RuleMaxRunning:
+		case own.why.Rule == pool.RuleMaxRunning || at == job.UID:
 			if at == job.UID {
-				n += max(0, int64(p.before(c, own, than))-c.open())
+				before := int64(p.before(c, own, than))
+				if own.why.Rule == pool.RuleMaxRunning {
+					n += max(0, before-c.open())
+				}
+				if c != own && before > 0 {
+					all = append(all, contender{c, before})
+				}
 			}
-		case at == job.UID, other == nil, other.OnHosts() > 0, c.open() > 0:
+		case other == nil, other.OnHosts() > 0, c.open() > 0:
 		case own.why.Rule == pool.RuleController && !c.key.group.controller:
 		case own.why.Rule == pool.RuleRunningUser && other.Spec.Owner != job.Spec.Owner:
 		case own.why.Rule == pool.RuleRunningGroup && !slices.ContainsFunc(other.Spec.Groups, func(g string) bool {
@@ -255,9 +285,31 @@ func (p *Planner) keptBefore(own *class, than waiter) (n int64) {
 		case c.key.group.pool == own.key.group.pool && !p.goesBefore(c, head, own, than):
 		default:
 			others[at] = struct{}{}
+			all = append(all, contender{c, c.waiting()})
 		}
 	}
-	return n + int64(len(others))
+	return n + int64(len(others)), all
+}
+
+// suffices reports whether a host has room for all of those as it is, or, where they are of the class alone, several have. Complexity: hosts.
+func (p *Planner) suffices(c *class, those []contender) bool {
+	if len(those) == 1 && p.placesAtOnce(c, nil) >= those[0].n {
+		return true
+	}
+	needs := request(c, those, false)
+	for _, h := range p.hosts.byIndex {
+		if c.row.judge(h) != open {
+			continue
+		}
+		room := h.room
+		if c.row.key.revocable {
+			room = h.rec.Spare()
+		}
+		if needs.Sub(room).Positive().IsZero() && len(p.moreOn(c, h, slices.Clone(those), false)) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // raise returns by how much the limits of the pools, and for what may not be preempted their reservations, have to be raised to let in
