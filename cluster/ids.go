@@ -11,8 +11,13 @@ import (
 // Time is an instant in nanoseconds since the Unix epoch, 0 meaning "never". The core gets every Time as an input.
 type Time int64
 
-// Add returns t moved by d.
-func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+// Add returns t moved by d, Forever where that is later.
+func (t Time) Add(d time.Duration) Time {
+	if d > 0 && t > Forever-Time(d) {
+		return Forever
+	}
+	return t + Time(d)
+}
 
 // Sub returns how long after u the instant t is.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }

@@ -2,7 +2,9 @@ package cluster_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,4 +41,13 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "10.0.0.1:5051", id.Name())
 	require.Equal(t, cluster.PoolPath("root/a"), cluster.PoolPath("root/a/b").Parent())
 	require.Equal(t, cluster.PoolPath(""), cluster.RootPool.Parent())
+}
+
+func TestTimesEndWithForever(t *testing.T) {
+	now := cluster.Time(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+	require.Equal(t, cluster.Forever, now.Add(math.MaxInt64))
+	require.Equal(t, cluster.Forever, cluster.Forever.Add(1))
+	require.Equal(t, cluster.Time(math.MaxInt64), cluster.Time(0).Add(math.MaxInt64))
+	require.Equal(t, now, now.Add(time.Hour).Add(-time.Hour))
+	require.Equal(t, now+math.MinInt64, now.Add(math.MinInt64))
 }

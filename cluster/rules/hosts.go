@@ -124,7 +124,7 @@ func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, no
 	case t.State.Vacating():
 		spec := in.Job(t.Key.Job()).SpecFor(t)
 		grace, _ := Leave(t, spec)
-		at = max(at, max(since, LeavesAt(t, spec, now)).Add(grace+d.UnreachableAfter))
+		at = max(at, max(since, LeavesAt(t, spec, now)).Add(grace).Add(d.UnreachableAfter))
 	}
 	return now >= at
 }

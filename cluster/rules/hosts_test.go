@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -112,6 +113,22 @@ func TestWhenTasksAreGivenUp(t *testing.T) {
 	began, away = at(0), true
 	require.Equal(t, cluster.TaskRunning, expire(at(69*time.Second)))
 	require.Equal(t, cluster.TaskPending, expire(at(70*time.Second)))
+}
+
+// Who wants nothing to be given up says so with a time that is longer than any.
+func TestNothingIsGivenUpWhereThatWouldTakeLongerThanTimeGoesOn(t *testing.T) {
+	away := true
+	d := rules.Deadlines{
+		UnreachableAfter: math.MaxInt64, LostAfter: math.MaxInt64,
+		Away: func(cluster.ShardID) (cluster.Time, bool) { return at(0), away },
+	}
+	state := running(t)
+	emit(t, state, at(0), &cluster.HostUnreached{ID: host, Reason: "cut off"})
+	late := at(100 * 365 * 24 * time.Hour)
+	require.Empty(t, d.Overdue(state, late))
+	emit(t, state, at(0), &cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0), Reason: cluster.ReasonTaskStopped})
+	away = false
+	require.Empty(t, d.Overdue(state, late))
 }
 
 // A host that got out of reach at a time to come did so before the clock was set back: it is the shard's silence that counts.

@@ -46,7 +46,7 @@ func (c *VirtualClock) AfterFunc(d time.Duration, fn func()) (stop func()) {
 	defer c.mu.Unlock()
 	c.made++
 	t := &timer{at: c.now.Add(max(0, d)), order: c.made, fn: fn}
-	if t.at < c.now { // so far away that it does not fit
+	if t.at == cluster.Forever {
 		return func() {}
 	}
 	heap.Push(&c.queue, t)
