@@ -88,6 +88,20 @@ func TestAGangThatOnceRanWaitsForAMemberToComeBack(t *testing.T) {
 	}
 }
 
+// It goes on as well where the clock was set back since it came to run, or another scheduler leads whose clock is behind.
+func TestAGangThatOnceRanGoesOnWhenTheClockWasSetBack(t *testing.T) {
+	state, placed := gang(t)
+	for _, k := range placed {
+		run(t, state, k, cluster.TaskRunning)
+	}
+	run(t, state, placed[0], cluster.TaskLost)
+	emit(t, state, at(-time.Minute), &cluster.Placed{Task: placed[0], Run: 2, Host: host})
+	refused := &cluster.TaskStatus{Task: placed[0], Run: 2, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused}
+	_, err := rules.Report(rules.Begin(state, at(-time.Minute)), shard, refused)
+	require.NoError(t, err)
+	require.Equal(t, cluster.TaskRunning, state.Task(placed[1]).State)
+}
+
 func TestAGangIsGivenBackWhenAMemberCannotBeLaunched(t *testing.T) {
 	state, placed := gang(t)
 	run(t, state, placed[1], cluster.TaskRunning)
