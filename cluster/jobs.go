@@ -331,9 +331,12 @@ func (s *State) placeTask(at Time, e *Placed) error {
 	})
 }
 
-// placedAt returns when a task counts as placed: after the start of what runs of its gang's core already, whose clock may have been ahead.
-// Complexity: the core, if some of it may run.
+// placedAt returns when a task counts as placed: not before the restart under way of its job, and after the start of what runs of its
+// gang's core already. The clock may have been ahead then. Complexity: the core, if some of it may run.
 func (s *State) placedAt(at Time, t *Task, j *Job) Time {
+	if j.Update.Live() && j.Update.Restarts() {
+		at = max(at, j.Update.Created)
+	}
 	if j.Spec.Core(t.Key.Instance()) && j.Counts[TaskRunning] > 0 {
 		for i := range j.Spec.Gang.Minimum {
 			if o := s.Task(MakeTaskKey(j.UID, i)); o.State == TaskRunning && o.Started >= at {

@@ -197,6 +197,11 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 	if e.Begins {
 		next.Created = at
 		for t := range s.TasksOf(j.UID, 0) {
+			if t.Placed > at { // before the clock was set back
+				next.Created = max(next.Created, t.Placed+1)
+			}
+		}
+		for t := range s.TasksOf(j.UID, 0) {
 			if i := t.Key.Instance(); next.Covers(i) && j.Spec.Wants(i) && t.Copy == nil && !next.Reached(t) {
 				next.Total++
 			}

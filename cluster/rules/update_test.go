@@ -553,6 +553,28 @@ func TestARestart(t *testing.T) {
 	require.Equal(t, cluster.UpdateFailed, w.state.Job(servingJob).Update.State)
 }
 
+// What was placed at a time to come was so before the clock was set back: it is restarted as well, and what follows is not again.
+func TestARestartWhenTheClockWasSetBack(t *testing.T) {
+	for name, policy := range map[string]cluster.UpdatePolicy{"stop first": {}, "start first": {StartFirst: true}} {
+		for _, when := range []string{"before", "in the middle"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+				w.settle()
+				if when == "before" {
+					w.now = w.now.Add(-time.Minute)
+				}
+				w.restart(cluster.Update{Policy: policy})
+				if when == "in the middle" {
+					w.now = w.now.Add(-time.Minute)
+				}
+				w.settle()
+				w.succeeded(3)
+				require.Equal(t, map[uint32][2]uint64{0: {1, 2}, 1: {1, 2}, 2: {1, 2}}, w.runs())
+			})
+		}
+	}
+}
+
 // A failed instance that is taken away in the middle of an update is none of its failures any more.
 func TestWhoFailedAndIsTakenAwayIsForgotten(t *testing.T) {
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 3)
