@@ -371,6 +371,32 @@ func TestTheClockIsSetForwardOverADeadline(t *testing.T) {
 	})
 }
 
+// What is due is not forgotten where the clock is set back just before it is done.
+func TestTheClockIsSetBackOverADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deadline := time.Now().Add(9*time.Hour + time.Second/2)
+		var back atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time {
+			now := time.Now().Add(-time.Duration(back.Load()))
+			if !now.Before(deadline) {
+				back.Store(int64(time.Hour))
+			}
+			return now
+		})
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
+				Name: "job", Pool: cluster.DefaultPool, Instances: 1, Limits: cluster.JobLimits{Deadline: cluster.Time(deadline.UnixNano())},
+				Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+			}}}})
+		}))
+		time.Sleep(9*time.Hour + 59*time.Minute)
+		require.NotZero(t, back.Load())
+		require.False(t, r.s.Snapshot().JobByName("job").State().Terminal())
+		time.Sleep(2 * time.Minute)
+		require.True(t, r.s.Snapshot().JobByName("job").State().Terminal())
+	})
+}
+
 // A clock that is set back holds nothing up until it has caught up: neither what is written after that, nor what was before.
 func TestTheClockIsSetBack(t *testing.T) {
 	var ahead atomic.Int64

@@ -33,10 +33,18 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 			continue
 		case <-ring.C:
 		}
-		due := timers.Due(cluster.Time(s.now().UnixNano()))
+		now := cluster.Time(s.now().UnixNano())
+		due := timers.Due(now)
 		if len(due) == 0 {
 			continue
 		}
-		s.byItself(ctx, func(tx *Tx) error { return timers.Fire(tx, due) })
+		back := false // the clock has been set back meanwhile: what was due is not yet
+		s.byItself(ctx, func(tx *Tx) error {
+			back = tx.Now() < now
+			return timers.Fire(tx, due)
+		})
+		if ctx.Err() == nil && back {
+			timers.Note(s.Snapshot(), cluster.Changes{}, true)
+		}
 	}
 }
