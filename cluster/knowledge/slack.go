@@ -26,6 +26,7 @@ type Slack struct {
 	Margin int // kept beside what a task is believed to use, in percent of that
 
 	began  cluster.Time
+	last   cluster.Time // that the caller gave
 	shards map[cluster.ShardID]*shardUse
 	raised map[cluster.HostID]cluster.Time // when more was told last
 }
@@ -127,6 +128,16 @@ func (s *Slack) begin(at cluster.Time) {
 	if s.shards == nil {
 		s.began, s.shards, s.raised = at, map[cluster.ShardID]*shardUse{}, map[cluster.HostID]cluster.Time{}
 	}
+	if by := at.Sub(s.last); by < 0 { // the clock has been set back: what it has said goes with it
+		s.began = s.began.Add(by)
+		for _, u := range s.shards { // in any order: each for itself
+			u.at = u.at.Add(by)
+		}
+		for h, told := range s.raised {
+			s.raised[h] = told.Add(by)
+		}
+	}
+	s.last = at
 }
 
 // ofShard yields the hosts of a shard.

@@ -91,6 +91,17 @@ func TestBeliefFadesToWhatIsUsed(t *testing.T) {
 	require.Zero(t, m.report(time.Second, 20_000), "one that uses more than it may leaves nothing")
 }
 
+// A clock that is set back takes what it has said along: nothing is believed of a task because of it, and what is told next not held up.
+func TestTheClockIsSetBack(t *testing.T) {
+	m := newMeter(t)
+	m.report(time.Second, 4000)
+	require.EqualValues(t, 3000, m.report(window/2, 4000))
+	m.now = m.now.Add(-30 * time.Minute)
+	require.EqualValues(t, 3000, m.report(0, 4000))
+	require.EqualValues(t, 3000, m.report(window/2, 4000))
+	require.Greater(t, m.report(window/2, 4000), int64(3000))
+}
+
 func TestNobodyAsksForSlack(t *testing.T) {
 	m := newMeter(t)
 	m.report(time.Second, 0)
