@@ -90,7 +90,7 @@ type Feed struct {
 // has passed. measure is only called when enough has; nil measures nothing. Complexity: O(kinds of work and images) for a new one.
 func (f *Feed) Next(snap *cluster.Snapshot, now cluster.Time, measure func() Usage) *Base {
 	last := f.last
-	if last != nil && now.Sub(f.asked) < f.Interval {
+	if since := now.Sub(f.asked); last != nil && since >= 0 && since < f.Interval {
 		return last
 	}
 	f.asked = now

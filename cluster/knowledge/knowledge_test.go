@@ -73,6 +73,7 @@ func TestTheFeedTellsWhatChanged(t *testing.T) {
 	require.Same(t, first, feed.Next(snapshot, at(61*time.Second), never))
 	second := feed.Next(snapshot, at(2*time.Minute), used(2))
 	require.NotSame(t, first, second)
+	require.NotSame(t, second, feed.Next(snapshot, at(-time.Hour), used(3)), "the clock has been set back")
 	u, ok := second.Used("s/h")
 	require.True(t, ok)
 	require.Equal(t, int64(2), u.Fixed[cluster.CPU])
