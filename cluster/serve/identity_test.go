@@ -32,6 +32,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -276,6 +277,11 @@ func TestTokens(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tokens.WhoAmI(ann, &sluicev1.WhoAmIRequest{})
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
+
+	// An open stream ends, too: within a second, or at once where the clock has been set back since it was looked at last.
+	open := &call{who: &access.Caller{User: "ann"}, shown: Credentials{Token: made.Secret}}
+	open.checked.Store(time.Now().Add(time.Hour).UnixNano())
+	require.Equal(t, codes.Unauthenticated, status.Code(gate{s: a.Scheduler}.standing(open)))
 
 	// A token is good for as long as was asked for, up to a year.
 	for _, lifetime := range []time.Duration{time.Minute, 30 * 24 * time.Hour, 366 * 24 * time.Hour} {
