@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"os"
 	"slices"
 	"testing"
@@ -164,6 +165,14 @@ func TestASeriesKeepsTheIntegral(t *testing.T) {
 		}
 		require.InEpsilon(t, 1+integral/now.Seconds(), 1+s.mean(0), 1e-9)
 	})
+}
+
+func TestASeriesGoesOnToTheEndOfTime(t *testing.T) {
+	s := newSeries("x")
+	s.set(0, 1, 7)
+	s.skip(math.MaxInt64)
+	s.advance(math.MaxInt64)
+	require.InEpsilon(t, 7, s.mean(0), 1e-9)
 }
 
 func TestCycleBenchMeasuresWhatItSays(t *testing.T) {

@@ -30,7 +30,10 @@ func (s *series) advance(now time.Duration) {
 		for len(s.sums) <= i {
 			s.sums = append(s.sums, make([]float64, len(s.names)))
 		}
-		end := min(now, time.Duration(i+1)*s.width)
+		end := now
+		if left := s.width - s.last%s.width; left < now-s.last {
+			end = s.last + left
+		}
 		for k, v := range s.value {
 			s.sums[i][k] += v * (end - s.last).Seconds()
 		}
