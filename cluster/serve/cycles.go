@@ -56,7 +56,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	lastFault := ""
 	costs := costPolicy{s: s}
 	feed := knowledge.Feed{Interval: s.config.LearnEvery}
-	wake := time.NewTimer(time.Hour)
+	wake, wakeAt := time.NewTimer(time.Hour), time.Time{}
 	defer wake.Stop()
 	wake.Stop()
 	for number := uint64(1); ; number++ {
@@ -69,11 +69,17 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 				return nil
 			case ask := <-s.questions:
 				if ask(); s.config.Planner.Cold() {
+					wakeAt = time.Time{}
 					wake.Reset(0)
 				}
 				number--
 				continue
 			case <-wake.C:
+				if left := wakeAt.Sub(s.now()); left > 0 { // see clockLook
+					wake.Reset(min(left, clockLook))
+					number--
+					continue
+				}
 			case <-w.C:
 			}
 		}
@@ -87,13 +93,13 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			number--
 			continue
 		}
-		begun := time.Now()
+		begun, now := time.Now(), cluster.Time(s.now().UnixNano())
 		out := s.config.Planner.Run(cycle.Input{
 			Snapshot: snapshot, Changes: changes, Rescan: all || missed,
 			KeepAll:   mode.KillingStopped,
-			Now:       cluster.Time(begun.UnixNano()),
+			Now:       now,
 			Policy:    costs.of(snapshot),
-			Knowledge: feed.Next(snapshot, cluster.Time(begun.UnixNano()), func() knowledge.Usage { return s.hostUsage(snapshot) }),
+			Knowledge: feed.Next(snapshot, now, func() knowledge.Usage { return s.hostUsage(snapshot) }),
 			Budget:    s.budget(),
 			Stopwatch: func() time.Duration { return time.Since(begun) },
 		})
@@ -108,12 +114,13 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			return err
 		}
 		sum.Done, sum.Conflicts, sum.Commit, sum.Total = done, refused, time.Since(committing), time.Since(begun)
-		if wake.Stop(); out.WakeAt != 0 {
-			wake.Reset(time.Until(out.WakeAt.Go()))
-		}
+		wakeAt = out.WakeAt.Go()
 		pause, again := refusals.Next(snapshot, refused)
-		if atOnce = again && pause == 0; again && !atOnce && (out.WakeAt == 0 || time.Until(out.WakeAt.Go()) > pause) {
-			wake.Reset(pause)
+		if atOnce = again && pause == 0; again && !atOnce && (out.WakeAt == 0 || wakeAt.Sub(s.now()) > pause) {
+			wakeAt = s.now().Add(pause)
+		}
+		if wake.Stop(); !wakeAt.IsZero() {
+			wake.Reset(min(wakeAt.Sub(s.now()), clockLook))
 		}
 		if fault := out.Stats.Fault; fault != lastFault {
 			if lastFault = fault; fault != "" {

@@ -371,6 +371,39 @@ func TestTheClockIsSetForwardOverADeadline(t *testing.T) {
 	})
 }
 
+// So is what the planner waits for.
+func TestTheClockIsSetForwardOverAPreference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		r.connect("s", 1)
+		rule := cluster.SoftConstraint{
+			Constraint: cluster.Constraint{Op: cluster.HostLabel, Label: cluster.KeyValue{Key: "ssd"}, AnyValue: true, Comparison: cluster.Greater},
+			Soft:       cluster.Soft{Timeout: 9 * time.Hour, Penalty: time.Millisecond},
+		}
+		spec := &cluster.JobSpec{
+			Name: "job", Pool: cluster.DefaultPool, Instances: 1, Preferences: []cluster.SoftConstraint{rule},
+			Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+		}
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: spec}}})
+		}))
+		state := func() cluster.TaskState {
+			return r.s.Snapshot().Task(cluster.MakeTaskKey(r.s.Snapshot().JobByName("job").UID, 0)).State
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, cluster.TaskPending, state())
+		cycles, _ := r.s.LastCycle()
+		time.Sleep(time.Hour)
+		require.Equal(t, cluster.TaskPending, state())
+		still, _ := r.s.LastCycle()
+		require.Equal(t, cycles.Number, still.Number, "to look at the clock is no cycle")
+		ahead.Store(int64(7 * time.Hour))
+		time.Sleep(2 * clockLook)
+		require.Equal(t, cluster.TaskPlaced, state())
+	})
+}
+
 // What is due is not forgotten where the clock is set back just before it is done.
 func TestTheClockIsSetBackOverADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
