@@ -21,9 +21,10 @@ type told struct {
 // longest is how long a file of progress may be.
 const longest = 64
 
-// read looks into the file if it is time. What is no number from 0 to 1 changes nothing: the task may be just writing it.
+// read looks into the file if it is time, or nearly: measurements come a little early or late. What is no number from 0 to 1 changes
+// nothing: the task may be just writing it.
 func (t *told) read(path string, at time.Time) {
-	if t.interval <= 0 || at.Sub(t.at) < t.interval {
+	if t.interval <= 0 || at.Sub(t.at) < t.interval-t.interval/10 {
 		return
 	}
 	t.at = at
