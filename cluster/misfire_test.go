@@ -50,7 +50,12 @@ func TestFizzles(t *testing.T) {
 			}
 		}
 		fail := func(i uint32) { run(i, bad); end(i, cluster.TaskFailed) }
+		refuse := func(i uint32) {
+			apply(&cluster.Placed{Task: key(i), Run: s.Job(1).NextRun(s.Task(key(i))), Host: bad})
+			apply(&cluster.TaskRequeued{Task: key(i), Reason: cluster.ReasonLaunchRefused})
+		}
 		wait := func() { now = now.Add(time.Minute) }
+		back := func() { now = now.Add(-time.Second) }
 		well := func() { run(0, sound); wait() }
 		for name, c := range map[string]struct {
 			what func()
@@ -72,7 +77,9 @@ func TestFizzles(t *testing.T) {
 				wait()
 				end(3, cluster.TaskFailed)
 			}, 0},
-			"it was resumed": {func() { well(); fail(1); fail(2); apply(&cluster.HostDrain{ID: bad}) }, 0},
+			"the clock is set back":                  {func() { fail(1); back(); fail(4) }, 2},
+			"launches are given back and it is, too": {func() { refuse(1); back(); refuse(1); refuse(2) }, 3},
+			"it was resumed":                         {func() { well(); fail(1); fail(2); apply(&cluster.HostDrain{ID: bad}) }, 0},
 		} {
 			t.Run(fmt.Sprint(typ, " ", name), func(t *testing.T) {
 				begin()

@@ -287,12 +287,18 @@ func (s *State) changeHost(id HostID, change func(*Host)) error {
 // failed at once, that one more begins tells nothing either.
 func (s *State) noteLaunch(at Time, t *Task, began bool) {
 	switch old := s.Host(t.Host); {
-	case old == nil || began && old.Fizzled != 0 || !began && t.Placed < old.MisfiredAt:
+	case old == nil || began && old.Fizzled != 0 || !began && old.misfiredSince(t, at):
 	case began:
 		s.trustHost(t.Host)
 	default:
 		s.misfire(at, old, 0)
 	}
+}
+
+// misfiredSince reports whether a launch has come to nothing since the task was placed. One at a time to come did so before the clock was
+// set back.
+func (h *Host) misfiredSince(t *Task, now Time) bool {
+	return t.Placed < h.MisfiredAt && h.MisfiredAt <= now
 }
 
 // misfire counts one more launch on a host that came to nothing.
@@ -313,7 +319,7 @@ func (s *State) noteEnd(at Time, t *Task, j *Job) {
 	case t.State == TaskSucceeded && !j.Spec.Type.Service() || t.Started != 0 && at.Sub(t.Started) >= steady:
 		s.trustHost(t.Host)
 	case t.State != TaskFailed || t.Reason != ReasonExited && t.Reason != ReasonSignaled || at.Sub(begun) >= steady:
-	case t.Placed < old.MisfiredAt || t.Key == old.Fizzled || old.Misfires >= Suspect:
+	case old.misfiredSince(t, at) || t.Key == old.Fizzled || old.Misfires >= Suspect:
 	case t.Key.Job() == old.Fizzled.Job() && !s.doesWell(at, t, j):
 	default:
 		s.misfire(at, old, t.Key)
