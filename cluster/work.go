@@ -223,7 +223,7 @@ func (w *Work) touchPair(at Time, kind, company string) *Pair {
 // learn takes a run that has just succeeded into account. The task is still among those of its host.
 func (s *State) learn(at Time, t *Task, j *Job, peak Resources) {
 	name := WorkOf(j.SpecFor(t))
-	if name == "" || t.Started == 0 {
+	if name == "" || t.Started == 0 || at < t.Started { // the clock has been set back
 		return
 	}
 	w := find(s.works, name)

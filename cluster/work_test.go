@@ -104,6 +104,7 @@ func TestWorkIsLearnedAndKept(t *testing.T) {
 		return k
 	}
 	sort, noise, silent := submit(KeyValue{WorkLabel, "sort"}), submit(KeyValue{WorkLabel, "noise"}), submit()
+	early := submit(KeyValue{WorkLabel, "early"})
 	peak := Resources{}
 	peak.Fixed[CPU] = 700
 	end := func(k TaskKey, state TaskState) {
@@ -127,6 +128,9 @@ func TestWorkIsLearnedAndKept(t *testing.T) {
 	require.Equal(t, w, again.Work("sort"))
 	require.Equal(t, int64(3000), s.Turnover().Within(TurnoverWindow, 2+Time(time.Minute)).Fixed[CPU], "all three made room")
 	require.Equal(t, s.Turnover(), again.Turnover())
+
+	emit(1, &TaskStatus{Task: early, Run: 1, State: TaskSucceeded, Peak: &peak})
+	require.Nil(t, s.Work("early"), "it ended before it started, as when the clock is set back")
 }
 
 // A run teaches of the work that it does, and is company of that kind, though its job is to do another by now.
