@@ -318,7 +318,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return err
 		}
 		t.State, t.Run, t.Host, t.GPUs, t.Ports, t.Health = TaskPlaced, e.Run, e.Host, e.GPUs, e.Ports, HealthUnknown
-		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = s.placedAt(at, t, j), 0, 0, -1, 0
+		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = j.placedAt(at), 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
 		t.Hold, t.Ahead, t.Outrun = nil, false, false
 		if j.Spec.Type == Stateful {
@@ -331,20 +331,13 @@ func (s *State) placeTask(at Time, e *Placed) error {
 	})
 }
 
-// placedAt returns when a task counts as placed: not before the restart under way of its job, and after the start of what runs of its
-// gang's core already. The clock may have been ahead then. Complexity: the core, if some of it may run.
-func (s *State) placedAt(at Time, t *Task, j *Job) Time {
+// placedAt returns when a task of the job counts as placed that is placed now: not before the restart under way, when the clock may have
+// been ahead.
+func (j *Job) placedAt(now Time) Time {
 	if j.Update.Live() && j.Update.Restarts() {
-		at = max(at, j.Update.Created)
+		return max(now, j.Update.Created)
 	}
-	if j.Spec.Core(t.Key.Instance()) && j.Counts[TaskRunning] > 0 {
-		for i := range j.Spec.Gang.Minimum {
-			if o := s.Task(MakeTaskKey(j.UID, i)); o.State == TaskRunning && o.Started >= at {
-				at = o.Started + 1
-			}
-		}
-	}
-	return at
+	return now
 }
 
 // checkRoom refuses a place that lacks what the task asks for.

@@ -241,14 +241,14 @@ func breaks(tx *Tx, j *cluster.Job, before *cluster.Task) bool {
 }
 
 // hasRun reports whether a core member has come to run with the others: in its last run, or in one before, since that was placed
-// beside others that ran already.
+// beside others that ran already. One that starts in time to come did so before the clock was set back.
 func hasRun(tx *Tx, j *cluster.Job, t *cluster.Task) bool {
 	if t.Started != 0 {
 		return true
 	}
 	for i := range j.Spec.Gang.Minimum {
 		o := tx.State().Task(cluster.MakeTaskKey(j.UID, i))
-		if o.State.Bound() && o.Started != 0 && o.Started < t.Placed {
+		if o.State.Bound() && o.Started != 0 && (o.Started < t.Placed || o.Started > tx.Now()) {
 			return true
 		}
 	}
