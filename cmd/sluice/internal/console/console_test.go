@@ -214,7 +214,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/jobs/many":         {"Job many", "team=&lt;script&gt;label", "name: many", `\u202e; rm x`, `<a href="/tasks/many/99">many/99</a>`, "Next page"},
 		"/jobs/large?state=": {"Changes of version 2", `<th scope="row">labels.b</th><td class="empty"><span class="none">–</span></td><td data-name="To">c</td>`},
 		"/jobs/large":        {`<dt>tasks</dt><dd><a href="/jobs/large">1</a>: <a href="/jobs/large?state=pending">1 pending</a></dd>`, `<th scope="row">2</th>`, `<td class="number" data-name="Changes">1</td><td data-name="Description">&lt;script&gt;change`, "no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
-		"/tasks/large/0":     {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
+		"/tasks/large/0":     {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "has too little cpu_milli", "has no output of run 1"},
 		"/pools":             {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
 		"/pools/root":        {"Pools below", "Nothing has run here for as long.", "cpu_milli: root is entitled to", "Refused", `<td data-name="Of entitlement"><meter aria-hidden="true" min="0" max="`},
 		"/pools/root/batch":  {"Pool root/batch", `<a href="/tasks?pool=root%2Fbatch">Tasks of this pool</a>`},
