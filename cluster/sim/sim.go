@@ -45,7 +45,7 @@ type simulation struct {
 	steps   int64                        // of the loop
 	paid    int                          // for questions to the checker, in records; see quiet
 	ending  bool                         // the horizon has passed
-	moved   cluster.Time                 // when a task was placed or ended last
+	moved   cluster.Time                 // when a task was placed, asked to leave or ended last
 }
 
 // Run simulates the workload to its end. An error means that the run could not be carried out; what the checker found is
@@ -267,7 +267,7 @@ func (s *simulation) observe(records []cluster.Record) {
 			s.config.present.observe(r)
 		}
 		switch r.Event.(type) {
-		case *cluster.Placed, *cluster.TaskStatus, *cluster.JobsSubmitted, *cluster.JobStopping, *cluster.TaskStopping, *cluster.UpdateAdvanced:
+		case *cluster.Placed, *cluster.TaskStatus, *cluster.TaskPreempted, *cluster.JobsSubmitted, *cluster.JobStopping, *cluster.TaskStopping, *cluster.UpdateAdvanced:
 			s.moved = r.At
 		}
 	}

@@ -306,6 +306,26 @@ func TestARunEndsWhenNothingMovesAnyMore(t *testing.T) {
 	require.Positive(t, r.QuietChecks)
 }
 
+// TestARunDoesNotEndWhileSomebodyLeaves: nobody is asked to leave as the last thing that is seen of a run, however long nothing has moved.
+func TestARunDoesNotEndWhileSomebodyLeaves(t *testing.T) {
+	w := mixed(1, 1, 2, 0)
+	w.Jobs.(*jobs).make = func(i int) *trace.Job {
+		j := work(fmt.Sprint("job", i), time.Duration(i)*time.Second, 1, nil)
+		j.Durations, j.Spec.Priority, j.Spec.Preemptible, j.Spec.Pool = []time.Duration{0}, int32(i), true, "root/calm"
+		j.Spec.Task.Resources = cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 16_000}}
+		return &j
+	}
+	c := config(w)
+	c.Pools = []cluster.Pool{{Path: cluster.RootPool, Preemption: "none"}, {Path: "root/calm"}}
+	c.Faults.StatusDelay = 2 * time.Second // that it has left is told late
+	c.byHand = append(c.byHand, byHand{16 * time.Minute, func(tx *rules.Tx) error {
+		return tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool}})
+	}})
+	r := run(t, c)
+	clean(t, r)
+	require.EqualValues(t, 1, r.Preemptions)
+}
+
 // TestARunEndsWithItsJobs: neither the next fault nor the next report of usage is waited for, which would count as a cluster without work.
 func TestARunEndsWithItsJobs(t *testing.T) {
 	one := func() *trace.Workload {
