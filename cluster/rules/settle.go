@@ -21,8 +21,11 @@ func Settle(tx *Tx) (wrong error) {
 		}
 	}
 	fail(coverNew(tx))
-	if tx.killsAgain() {
+	switch {
+	case tx.killsAgain():
 		fail(resume(tx))
+	case len(tx.state.Changed().Pools) > 0: // whose hosts may be others
+		fail(goOn(tx))
 	}
 	for jobs, hosts, tasks := 0, 0, 0; ; {
 		changed := tx.state.Changed()
@@ -47,16 +50,7 @@ func Settle(tx *Tx) (wrong error) {
 // resume goes on with what stood still while nothing was killed: updates, and hosts that are to be cleared, or have nothing but
 // daemons left to stop. Nothing about them has changed. Complexity: the jobs and the hosts.
 func resume(tx *Tx) error {
-	var updating []cluster.JobUID
-	for j := range tx.State().Jobs(0) {
-		if j.Update.Live() || j.Surge > 0 || len(tx.State().Later(j.UID)) > 0 {
-			updating = append(updating, j.UID)
-		}
-	}
-	var wrong error
-	for _, uid := range updating {
-		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)), catchUpAll(tx, tx.State().Job(uid)))
-	}
+	wrong := goOn(tx)
 	var draining []cluster.HostID
 	for h := range tx.State().Hosts("") {
 		if h.Draining {
@@ -67,6 +61,21 @@ func resume(tx *Tx) error {
 		wrong = errors.Join(wrong, lastOff(tx, id))
 	}
 	return errors.Join(wrong, evacuate(tx))
+}
+
+// goOn goes on with updates, and catches up with them. Complexity: the jobs.
+func goOn(tx *Tx) error {
+	var updating []cluster.JobUID
+	for j := range tx.State().Jobs(0) {
+		if j.Update.Live() || j.Surge > 0 || len(tx.State().Later(j.UID)) > 0 {
+			updating = append(updating, j.UID)
+		}
+	}
+	var wrong error
+	for _, uid := range updating {
+		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)), catchUpAll(tx, tx.State().Job(uid)))
+	}
+	return wrong
 }
 
 // distinct returns the different keys, in order.

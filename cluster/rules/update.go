@@ -81,10 +81,14 @@ func (r *rollout) idles(t *cluster.Task) bool {
 	return !up(r.tx, t.Home) || t.State.Terminal() || givenUp(t)
 }
 
-// stays reports whether the run of an instance that is bound to its host goes on while that is drained: no run could follow it now.
+// stays reports whether the run of an instance that is bound to its host goes on while that is drained, or is not among those of its pool:
+// no run could follow it now.
 func (r *rollout) stays(t *cluster.Task) bool {
 	h := r.tx.State().Host(t.Home)
-	return t.State.Bound() && !t.State.Vacating() && h != nil && h.State() == cluster.HostDraining
+	if h == nil || !t.State.Bound() || t.State.Vacating() {
+		return false
+	}
+	return h.State() == cluster.HostDraining || !h.Meets(r.tx.State().HostsOf(r.job.Spec.Pool))
 }
 
 // up reports whether there is such a host and it takes work.
@@ -632,7 +636,7 @@ func catchUpAll(tx *Tx, j *cluster.Job) error {
 	return wrong
 }
 
-// catchUp gives an instance whose run went on while its host was drained its new run when the host takes work again and its job bears
+// catchUp gives an instance whose run went on while none could follow on its host its new run when one can again and its job bears
 // it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself. Neither waits any
 // longer for a daemon whose host takes no work any more.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
@@ -648,6 +652,9 @@ func catchUp(tx *Tx, k cluster.TaskKey) error {
 		return nil
 	}
 	r := rollout{tx: tx, job: j}
+	if r.stays(t) {
+		return nil
+	}
 	r.survey()
 	if t.Ready != 0 && !j.Bears(1-r.idle) {
 		return nil

@@ -1777,6 +1777,31 @@ func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
 	}
 }
 
+// Nor could one follow where the hosts of the pool have changed, and that of the instance is none of them any more.
+func TestUpdatesLeaveWhoIsBoundToAHostOutsideItsPool(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(3, serves, number, &cluster.UpdatePolicy{BatchSize: 3, MinHealthy: time.Minute})
+		s.Type, s.Preemptible = cluster.Stateful, false
+		return s
+	}
+	w := newServing(t, spec(0), 3)
+	w.settle()
+	home := w.tasks()[0].Home
+	pool := *w.state.Pool(spec(0).Pool)
+	pool.Hosts = []cluster.KeyValue{{Key: cluster.LabelHostname, Value: string(w.tasks()[1].Home)}}
+	require.NotEqual(t, home, w.tasks()[1].Home)
+	w.emit(&cluster.PoolPut{Pool: pool})
+	w.update(spec(1))
+	w.settle()
+	w.succeeded(3)
+	require.Equal(t, map[uint32][2]uint64{0: {1, 1}, 1: {2, 2}, 2: {1, 1}}, w.runs())
+	require.EqualValues(t, 3, w.state.Job(servingJob).Ready)
+	pool.Hosts = nil
+	w.emit(&cluster.PoolPut{Pool: pool})
+	w.settle()
+	require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}}, w.runs(), "when it is again")
+}
+
 // One whose host takes work again during the update is looked after by that as all others are.
 func TestWhoIsLateMayFail(t *testing.T) {
 	spec := func(number int) *cluster.JobSpec {
