@@ -6,9 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
-
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 func newClusterRotateCommand(a *app) *cobra.Command {

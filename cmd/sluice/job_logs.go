@@ -15,9 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
-
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 const (
