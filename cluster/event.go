@@ -172,6 +172,8 @@ type (
 	}
 	// HostRemoved forgets a host on which nothing is bound.
 	HostRemoved struct{ ID HostID }
+	// ShardServed says which state folder serves a shard that has hosts from now on; see FolderOf.
+	ShardServed struct{ By ShardFolder }
 	// SlackMeasured says what the tasks of a host that are not revocable leave unused of what they were allocated.
 	SlackMeasured struct {
 		Host  HostID
@@ -214,6 +216,7 @@ type (
 		Images   []*ImageHosts   `cbor:",omitempty"`
 		Receipts []*Receipt      `cbor:",omitempty"`
 		Accounts []*Account      `cbor:",omitempty"`
+		Folders  []*ShardFolder  `cbor:",omitempty"`
 	}
 )
 
@@ -295,6 +298,7 @@ func (*SlackMeasured) isEvent()    {}
 func (*CopyAdded) isEvent()        {}
 func (*CopyWon) isEvent()          {}
 func (*NumbersForgotten) isEvent() {}
+func (*ShardServed) isEvent()      {}
 func (*Restored) isEvent()         {}
 
 // EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
@@ -341,5 +345,6 @@ func EventKinds() []Event {
 		37: new(CopyWon),
 		38: new(RequestAnswered),
 		39: new(NumbersForgotten),
+		40: new(ShardServed),
 	}
 }

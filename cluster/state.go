@@ -147,6 +147,8 @@ func (s *State) apply(at Time, e Event) error {
 		return s.unreachHost(at, e)
 	case *HostRemoved:
 		return s.removeHost(at, e.ID)
+	case *ShardServed:
+		return s.serveShard(e.By)
 	case *RoleGranted:
 		return s.grantRole(e.Binding)
 	case *RoleRevoked:
@@ -367,6 +369,9 @@ func (s *State) removeHost(at Time, id HostID) error {
 	s.removeHomes(at, id)
 	s.removeImages(id)
 	s.hosts.remove(id)
+	if !s.HasHosts(id.Shard()) {
+		s.folders.Delete(id.Shard())
+	}
 	s.noteClearing(id, false)
 	s.changes.Hosts = append(s.changes.Hosts, id)
 	return nil
@@ -495,6 +500,7 @@ func (s *State) restore(r *Restored) error {
 	load(s.images, r.Images, func(x *ImageHosts) string { return x.Name })
 	load(s.accounts, r.Accounts, (*Account).key)
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
+	load(s.folders, r.Folders, func(f *ShardFolder) ShardID { return f.Shard })
 	for _, h := range r.Hosts {
 		s.hosts.set(h)
 		s.noteClearing(h.ID, h.Clearing)

@@ -232,6 +232,7 @@ func TestIllegalEventsChangeNothing(t *testing.T) {
 		}},
 		"forgetting data of a batch job": &cluster.HomeForgotten{Task: task},
 		"removing a host with tasks":     &cluster.HostRemoved{ID: host},
+		"serving a shard without hosts":  &cluster.ShardServed{By: cluster.ShardFolder{Shard: "other", Folder: "f"}},
 		"draining no host":               &cluster.HostDrain{ID: "s/none", Drain: true},
 		"deleting the root pool":         &cluster.PoolDeleted{Path: cluster.RootPool},
 		"a pool without a parent":        &cluster.PoolPut{Pool: cluster.Pool{Path: "root/a/b"}},

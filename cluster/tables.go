@@ -25,7 +25,8 @@ type tables struct {
 	pools     *btree.Map[PoolPath, *Pool]
 	used      *btree.Map[PoolPath, Resources] // see Used; of the pools with limits
 	hosts     hostTable
-	jobs      radix.Map[Job] // by uid
+	folders   *btree.Map[ShardID, *ShardFolder] // see FolderOf
+	jobs      radix.Map[Job]                    // by uid
 	names     *btree.Map[JobID, JobUID]
 	homes     *btree.Map[HostID, []TaskKey] // the tasks that may run on the host of that id only
 	daemons   *btree.Map[JobUID, struct{}]  // that have not ended
@@ -54,6 +55,7 @@ func newTables() tables {
 		pools:   btree.NewMap[PoolPath, *Pool](degree),
 		used:    btree.NewMap[PoolPath, Resources](degree),
 		hosts:   newHostTable(),
+		folders: btree.NewMap[ShardID, *ShardFolder](degree),
 		names:   btree.NewMap[JobID, JobUID](degree),
 		homes:   btree.NewMap[HostID, []TaskKey](degree),
 		daemons: btree.NewMap[JobUID, struct{}](degree),
@@ -75,7 +77,7 @@ func (t *tables) copy() tables {
 	c.waits, c.homes, c.daemons, c.later = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy(), t.later.Copy()
 	c.names, c.tasks, c.receipts, c.unstarted = t.names.Copy(), t.tasks.Copy(), t.receipts.copy(), t.unstarted.Copy()
 	c.works, c.images, c.tokens, c.used = t.works.Copy(), t.images.Copy(), t.tokens.Copy(), t.used.Copy()
-	c.accounts = t.accounts.Copy()
+	c.accounts, c.folders = t.accounts.Copy(), t.folders.Copy()
 	return c
 }
 
@@ -277,6 +279,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&
 			chunks(s.Hosts(""), func(c []*Host) bool { return yield(&Restored{Hosts: c}) }) &&
+			chunks(ascend(s.folders, ""), func(c []*ShardFolder) bool { return yield(&Restored{Folders: c}) }) &&
 			chunks(s.Jobs(0), func(c []*Job) bool { return yield(&Restored{Jobs: c}) }) &&
 			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) }) &&
 			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) }) &&

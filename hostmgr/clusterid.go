@@ -11,19 +11,22 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// ClusterStore remembers which cluster a shard serves, as long as its driver remembers runs.
+// ClusterStore remembers which cluster a shard serves, as long as its driver remembers runs, and what tells it from other stores.
 type ClusterStore interface {
 	// ClusterID returns the id last set, "" if none was.
 	ClusterID() (string, error)
 	// SetClusterID makes the id durable.
 	SetClusterID(id string) error
+	// Folder returns the random id of the store, which it makes where there is none yet, "" if it could not make one durable.
+	Folder() (string, error)
 }
 
 // errClusterStore: the store failed; without it, runs of two clusters or shards could be mixed.
 var errClusterStore = errors.New("hostmgr: remember cluster and shard")
 
 // ClusterFile is a ClusterStore in a file. It holds the name of the shard too, and fails for a shard of another name: the
-// scheduler knows the runs by their hosts, whose names begin with that of the shard.
+// scheduler knows the runs by their hosts, whose names begin with that of the shard. The id of the folder is in a file of its own
+// beside it.
 type ClusterFile struct {
 	Path  string // whose folder exists
 	Shard cluster.ShardID
@@ -62,6 +65,27 @@ func (f ClusterFile) SetClusterID(id string) error {
 	return nil
 }
 
+// Folder implements ClusterStore.
+func (f ClusterFile) Folder() (string, error) {
+	path := filepath.Join(filepath.Dir(f.Path), "folder")
+	content, err := os.ReadFile(path)
+	switch words := strings.Fields(string(content)); {
+	case errors.Is(err, os.ErrNotExist):
+		id := randomID()
+		if writeDurably(path, id+"\n") != nil { // as on a full disk: what runs is not to be without its host manager for that
+			return "", nil
+		}
+		return id, nil
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", errClusterStore, err)
+	case len(words) != 1 || !utf8.Valid(content):
+		return "", fmt.Errorf("%w: %s is empty or damaged; remove it, and if the scheduler then names the id of another folder, write that into it",
+			errClusterStore, path)
+	default:
+		return words[0], nil
+	}
+}
+
 // writeDurably replaces a file: after a crash it has the old or the new content.
 func writeDurably(path, content string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -83,9 +107,11 @@ func writeDurably(path, content string) error {
 }
 
 // inMemory is a ClusterStore that lasts as long as the process.
-type inMemory struct{ id string }
+type inMemory struct{ id, folder string }
 
 func (m *inMemory) ClusterID() (string, error) { return m.id, nil }
+
+func (m *inMemory) Folder() (string, error) { return m.folder, nil }
 
 func (m *inMemory) SetClusterID(id string) error {
 	m.id = id

@@ -217,6 +217,39 @@ func TestClusterFile(t *testing.T) {
 	require.Error(t, hostmgr.ClusterFile{Path: filepath.Join(dir, "no", "cluster")}.SetClusterID("a"))
 }
 
+// TestFolder: a folder has an id that no other one has, from when it is first asked for, also where an earlier version made it and
+// whatever becomes of the id of the cluster.
+func TestFolder(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		file := hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "cluster"), Shard: "here"}
+		require.NoError(t, file.SetClusterID("cluster-1"))
+		id, err := file.Folder()
+		require.NoError(t, err)
+		require.Len(t, id, 32)
+		require.False(t, seen[id])
+		seen[id] = true
+		require.NoError(t, os.WriteFile(file.Path, []byte("cluster-1\n"), 0o600))
+		for range 2 {
+			onBench(t, func(b *bench) {
+				b.config.Cluster = file
+				b.start()
+				_, hello := b.hello()
+				require.Equal(t, id, hello.GetFolder())
+			})
+		}
+		path := filepath.Join(filepath.Dir(file.Path), "folder")
+		for _, damaged := range []string{"", " \n", "\xff\n", "a b\n"} {
+			require.NoError(t, os.WriteFile(path, []byte(damaged), 0o600))
+			_, err = file.Folder()
+			require.ErrorContains(t, err, path+" is empty or damaged; remove it")
+		}
+	}
+	id, err := hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "no", "cluster")}.Folder()
+	require.NoError(t, err)
+	require.Empty(t, id, "one that would be another the next time is worse than none")
+}
+
 func TestClusterFileThatFails(t *testing.T) {
 	onBench(t, func(b *bench) {
 		b.config.Cluster = hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "no", "cluster")}

@@ -54,6 +54,10 @@ func (c *session) greet() (clusterID string, err error) {
 	if err != nil {
 		return "", err
 	}
+	folder, err := c.config.Cluster.Folder()
+	if err != nil {
+		return "", err
+	}
 	hello := &sluicev1.Hello{
 		Shard:           string(c.config.Name),
 		ProtocolVersion: protocolVersion,
@@ -62,6 +66,7 @@ func (c *session) greet() (clusterID string, err error) {
 		Driver:          c.config.Kind,
 		Capabilities:    CapabilitiesOf(c.config.Driver).Names(),
 		Version:         c.config.Version,
+		Folder:          folder,
 	}
 	if err := c.stream.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: hello}}); err != nil && !errors.Is(err, io.EOF) {
 		return "", err // after io.EOF, Recv says what it was

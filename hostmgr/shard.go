@@ -80,16 +80,14 @@ func NewShard(c ShardConfig) (*Shard, error) {
 		return nil, err
 	}
 	if c.Cluster == nil {
-		c.Cluster = new(inMemory)
+		c.Cluster = &inMemory{folder: randomID()}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
 	s := &Shard{
 		config: c,
-		id:     hex.EncodeToString(id[:]),
+		id:     randomID(),
 		client: sluicev1.NewHostManagerServiceClient(c.Conn),
 		log:    c.Log.With("shard", c.Name),
 		out:    newOutbox(),
@@ -98,6 +96,12 @@ func NewShard(c ShardConfig) (*Shard, error) {
 	_, s.out.confirm = c.Driver.(Acknowledger)
 	s.out.can = CapabilitiesOf(c.Driver)
 	return s, nil
+}
+
+func randomID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 // Run starts the driver and serves the scheduler until ctx ends, when it returns nil, or until trying again is useless:

@@ -57,6 +57,14 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 	return nil
 }
 
+// Serve takes in that a shard is served by a state folder. A shard without hosts has nothing that could be elsewhere.
+func Serve(tx *Tx, shard cluster.ShardID, folder string) error {
+	if in := tx.State(); in.FolderOf(shard) == folder || !in.HasHosts(shard) {
+		return nil
+	}
+	return tx.Emit(&cluster.ShardServed{By: cluster.ShardFolder{Shard: shard, Folder: folder}})
+}
+
 // forget removes a host that its shard does not see any more, unless it has tasks, or is drained, which the operator wants to find
 // so when it comes back.
 func forget(tx *Tx, id cluster.HostID) error {

@@ -19,6 +19,9 @@ import (
 // protocolVersion is the version of the host-manager streams that is spoken here.
 const protocolVersion = 1
 
+// maxFolder bounds the ids of state folders, in bytes.
+const maxFolder = 64
+
 // maxAnswers bounds the statuses of one shard that are on their way to the journal, or whose answers are on their way back.
 const maxAnswers = 1024
 
@@ -38,7 +41,8 @@ type control struct {
 	shard     cluster.ShardID
 	sessionID string
 	driver    string
-	blank     bool // its state folder has not served this cluster yet
+	folder    string // its state folder; "": it names none
+	blank     bool   // which has not served this cluster yet
 	can       cluster.Capabilities
 	cancel    context.CancelFunc
 	gone      <-chan struct{} // closed when the session has ended
@@ -70,7 +74,7 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	defer cancel()
 	c := &control{
 		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: shorten(hello.GetDriver(), maxShownValue),
-		cancel: cancel, gone: ctx.Done(), blank: hello.GetClusterId() == "",
+		cancel: cancel, gone: ctx.Done(), folder: hello.GetFolder(), blank: hello.GetClusterId() == "",
 		can:      cluster.ParseCapabilities(hello.GetCapabilities()),
 		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),
 		commands: make(chan *sluicev1.ShardDown, 64),
@@ -98,6 +102,7 @@ func hungUp(err error) error {
 func (s *Scheduler) rejects(h *sluicev1.Hello) string {
 	var v violations
 	checkName(h.GetShard(), "hello.shard", &v)
+	checkText(h.GetFolder(), "hello.folder", maxFolder, &v)
 	id := s.Snapshot().ClusterID()
 	switch {
 	case h == nil:

@@ -41,7 +41,12 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 		}
 		hosts, c.hosts = c.hosts, nil
 	}
-	apply := func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) }
+	apply := func(tx *Tx) error {
+		if err := rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()); err != nil {
+			return err
+		}
+		return rules.Serve(tx, c.shard, c.folder)
+	}
 	select {
 	case <-c.ready:
 		return c.do(ctx, apply)
@@ -80,6 +85,9 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 			if err := apply(tx); err != nil {
 				return err
 			}
+		}
+		if err := rules.Serve(tx, c.shard, c.folder); err != nil {
+			return err
 		}
 		for ; c.s.renumbered < maxRenumbered && rules.Outlived(tx.State(), runs); c.s.renumbered++ {
 			c.s.log.Error("a host manager has runs that this store has not begun: it is that of an earlier time. "+

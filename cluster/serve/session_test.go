@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -698,6 +699,123 @@ func TestAShardThatBeginsAnew(t *testing.T) {
 	})
 }
 
+// served plays the beginning of a session over a state folder, with a host that has room for four tasks and the runs that the folder
+// knows, or returns why it was rejected.
+func (r *rig) served(folder, clusterID string, runs ...*sluicev1.RunStatus) (*scripted, string) {
+	sh, answer := r.hello(&sluicev1.Hello{
+		Shard: "a", ProtocolVersion: protocolVersion, SessionId: rand.Text(), ClusterId: clusterID, Folder: folder,
+	})
+	if reject := answer.GetReject(); reject != nil {
+		require.True(r.t, reject.GetRetry())
+		return nil, reject.GetReason()
+	}
+	sh.up(hostReport("h0"))
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{Runs: runs, Last: true}}})
+	return sh, ""
+}
+
+// Of two host managers with one name and a state folder each, which have both served the cluster, the one is taken that knows what runs
+// on the hosts, by whichever scheduler: after a change of leaders, a checkpoint, or when a session breaks.
+func TestAShardOfTwoFolders(t *testing.T) {
+	for name, again := range map[string]func(*rig, journal.Journal) *rig{
+		"the same scheduler": func(r *rig, _ journal.Journal) *rig { return r },
+		"another scheduler": func(r *rig, j journal.Journal) *rig {
+			r.stop()
+			return newRig(r.t, j)
+		},
+		"two others": func(r *rig, j journal.Journal) *rig {
+			r.stop()
+			next := newRig(r.t, j)
+			next.stop()
+			return newRig(r.t, j)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := journal.NewMemory()
+				r := newRig(t, j)
+				id := r.s.Snapshot().ClusterID()
+				end := func(sh *scripted) { sh.cancel(); synctest.Wait() }
+				sh, _ := r.served("A", "")
+				synctest.Wait()
+				end(sh)
+				sh, refused := r.served("B", "")
+				require.Empty(t, refused, "there are no tasks")
+				uid := r.submit("job", 1, 0)
+				run := runStatus(sh.down().GetLaunch().GetRun(), sluicev1.RunState_RUN_STATE_RUNNING)
+				sh.status(run)
+				end(sh)
+				r = again(r, j)
+
+				for range 2 {
+					_, refused = r.served("A", id)
+					require.Contains(t, refused, `start it over the folder where they are (its file "folder" says B), or give it another name`)
+					_, refused = r.served("C", "")
+					require.Contains(t, refused, "says B")
+					sh, refused = r.served("B", id, run)
+					require.Empty(t, refused)
+					synctest.Wait()
+					require.Equal(t, uint32(1), r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).Run)
+					end(sh)
+				}
+				sh, refused = r.served("B", "", run) // the note of the cluster is lost, not what runs
+				require.Empty(t, refused)
+				end(sh)
+
+				time.Sleep(DefaultUnreachableAfter + DefaultLostAfter + 2*deadlineTick)
+				_, refused = r.served("A", id)
+				require.Empty(t, refused, "they have been given up")
+			})
+		})
+	}
+}
+
+// A host manager of an earlier version names no folder: it is taken if it has served the cluster. What it runs is no more that of the
+// folder that served before, and the first folder that is named then is taken for its own.
+func TestAShardThatNamesNoFolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		id := r.s.Snapshot().ClusterID()
+		sh, _ := r.served("A", "")
+		r.submit("job", 1, 0)
+		run := runStatus(sh.down().GetLaunch().GetRun(), sluicev1.RunState_RUN_STATE_RUNNING)
+		sh.status(run)
+		for _, now := range []struct {
+			folder string
+			taken  bool
+		}{{"A", true}, {"", true}, {"B", true}, {"A", false}, {"", true}, {"", true}, {"A", true}, {"B", false}} {
+			sh.cancel()
+			synctest.Wait()
+			next, refused := r.served(now.folder, id, run)
+			require.Equal(t, now.taken, refused == "", "%v: %s", now, refused)
+			if next != nil {
+				sh = next
+			}
+			_, refused = r.served("", "")
+			require.NotEmpty(t, refused, "an empty folder")
+			synctest.Wait()
+		}
+		require.Equal(t, uint32(1), r.s.Snapshot().Task(cluster.MakeTaskKey(1, 0)).Run)
+	})
+}
+
+// With its last host it is forgotten which folder served a shard, and with its first one it is known, also within one session.
+func TestTheFolderOfAShardWithoutHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		sh, _ := r.served("A", "")
+		for range 2 {
+			synctest.Wait()
+			require.Equal(t, "A", r.s.Snapshot().FolderOf("a"))
+			sh.up(hostReport())
+			synctest.Wait()
+			require.Zero(t, r.s.Snapshot().NumHosts())
+			require.Empty(t, r.s.Snapshot().FolderOf("a"))
+			sh.up(hostReport("h1"))
+		}
+	})
+}
+
 // A shard that connects, again and again, and never ends the list of what it runs, is as good as cut off: nothing can be launched
 // there.
 func TestAShardThatNeverTellsWhatItRuns(t *testing.T) {
@@ -889,6 +1007,7 @@ func TestWhoMayConnect(t *testing.T) {
 	}{
 		{"no name", good(func(h *sluicev1.Hello) { h.Shard = "" }), "hello.shard", false},
 		{"a bad name", good(func(h *sluicev1.Hello) { h.Shard = "a/b" }), "hello.shard", false},
+		{"a long folder", good(func(h *sluicev1.Hello) { h.Folder = strings.Repeat("f", 65) }), "hello.folder", false},
 		{"no session", good(func(h *sluicev1.Hello) { h.SessionId = "" }), "session_id", false},
 		{"another protocol", good(func(h *sluicev1.Hello) { h.ProtocolVersion = 99 }), "protocol_version is 99", false},
 		{"another cluster", good(func(h *sluicev1.Hello) { h.ClusterId = "other" }), "belongs to cluster other", false},

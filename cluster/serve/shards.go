@@ -61,8 +61,8 @@ func (t *shardTable) list(name cluster.ShardID) *shard {
 }
 
 // connect makes c the session of its shard. A session of the same process replaces the one before it, which it knows to
-// be broken; another process with the same name must wait until the first is gone. One that has never served this cluster does not
-// know what runs on the shard's hosts, and that may run on: it must wait until it has been given up.
+// be broken; another process with the same name must wait until the first is gone. One over another state folder than the shard was
+// served by does not know what runs on the shard's hosts, and that may run on: it must wait until it has been given up.
 func (t *shardTable) connect(c *control, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,13 +74,30 @@ func (t *shardTable) connect(c *control, now time.Time) error {
 		old.cancel()
 		sh.leave(now)
 	}
-	if c.blank && runs(c.s.Snapshot(), c.shard) {
-		return fmt.Errorf("shard %q has tasks, and this host manager begins with an empty state folder: "+
-			"start it over the folder where they are, or give it another name; "+
-			"it is taken without them when they have been given up (scheduler.lost_after)", c.shard)
+	if in := c.s.Snapshot(); c.elsewhere(in) && runs(in, c.shard) {
+		return fmt.Errorf("shard %q has tasks, and they are not in this host manager's state folder: "+
+			"start it over the folder where they are%s, or give it another name and an empty folder; "+
+			"it is taken without them when they have been given up (scheduler.lost_after)", c.shard, named(in.FolderOf(c.shard)))
 	}
 	sh.control, sh.driver = c, c.driver
 	return nil
+}
+
+// elsewhere reports whether the session is over another state folder than that by which its shard was served. Where one of the two is
+// not known, as with a host manager of an earlier version, only one that has served the cluster can be the same.
+func (c *control) elsewhere(in *cluster.Snapshot) bool {
+	if served := in.FolderOf(c.shard); served != "" && c.folder != "" {
+		return c.folder != served
+	}
+	return c.blank
+}
+
+// named adds the id of a folder where it is known.
+func named(folder string) string {
+	if folder == "" {
+		return ""
+	}
+	return " (its file \"folder\" says " + folder + ")"
 }
 
 // runs reports whether there are tasks on the hosts of a shard.
@@ -131,7 +148,7 @@ func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bo
 
 // forget takes a shard out that is cut off and has no hosts any more.
 func (t *shardTable) forget(in *cluster.Snapshot, name cluster.ShardID) {
-	for range rules.HostsOf(in, name) {
+	if in.HasHosts(name) {
 		return
 	}
 	t.mu.Lock()

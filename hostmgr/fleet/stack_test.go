@@ -73,9 +73,10 @@ func (s *stack) startManager() {
 			return s.listener.Load().DialContext(ctx)
 		}))
 	require.NoError(s, err)
-	s.driver = s.world.Open()
+	driver := s.world.Open()
+	s.driver = driver
 	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
-		Name: "fleet", Kind: "fleet", Driver: s.driver, Conn: conn, Cluster: hostmgr.ClusterFile{Path: s.cluster, Shard: "fleet"},
+		Name: "fleet", Kind: "fleet", Driver: driver, Conn: conn, Cluster: hostmgr.ClusterFile{Path: s.cluster, Shard: "fleet"},
 	})
 	require.NoError(s, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +85,7 @@ func (s *stack) startManager() {
 	s.killManager = func() {
 		cancel()
 		assert.NoError(s, <-result)
-		assert.NoError(s, s.driver.Close())
+		assert.NoError(s, driver.Close())
 		assert.NoError(s, conn.Close())
 	}
 }
@@ -103,20 +104,80 @@ func TestStackStandsEverything(t *testing.T) {
 	}
 }
 
-func standEverything(t *testing.T, seed uint64) {
+// bubbleClock returns a clock of a fleet whose time is the bubble's.
+func bubbleClock(t *testing.T) *fleet.VirtualClock {
 	clock := fleet.NewVirtualClock(cluster.Time(time.Now().UnixNano()))
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() { // the fleet's time is the bubble's
+	go func() {
 		for {
 			select {
-			case <-stop:
+			case <-t.Context().Done():
 				return
 			case <-time.After(10 * time.Millisecond):
 				clock.Advance(10 * time.Millisecond)
 			}
 		}
 	}()
+	return clock
+}
+
+// TestOneNameTwoFolders: of two host managers with one name, which have both served the cluster before, only that one gets in over
+// whose folder tasks run, also when the other one is the first that a new scheduler hears of.
+func TestOneNameTwoFolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := bubbleClock(t)
+		s := &stack{T: t, history: journal.NewMemory()}
+		var starts atomic.Int32
+		var worlds [2]*fleet.Fleet
+		var files [2]string
+		for i := range worlds {
+			var err error
+			worlds[i], err = fleet.New(fleet.Config{
+				Hosts: hosts(2), Clock: clock,
+				Plan:    func(hostmgr.Launch) fleet.Plan { return fleet.Plan{Duration: 24 * time.Hour} },
+				OnStart: func(hostmgr.Launch) { starts.Add(1) },
+			})
+			require.NoError(t, err)
+			files[i] = filepath.Join(t.TempDir(), "cluster")
+		}
+		start := func(i int) (kill func()) {
+			s.world, s.cluster = worlds[i], files[i]
+			s.startManager()
+			time.Sleep(time.Minute)
+			return s.killManager
+		}
+		s.startScheduler()
+		defer func() { s.killScheduler() }()
+		start(0)()
+		kill := start(1)
+		require.NoError(t, s.scheduler.Do(t.Context(), func(tx *serve.Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+				Name: "web", Type: cluster.Stateless, Pool: cluster.DefaultPool, Instances: 2,
+				Task: cluster.TaskSpec{
+					Processes: []cluster.Process{{Command: []string{"web"}}},
+					Resources: cluster.NewResources([cluster.NumDimensions]int64{1000, 1 << 30, 0, 0}),
+				},
+			}}}})
+		}))
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 2, starts.Load())
+
+		defer start(0)() // and waits
+		s.killScheduler()
+		kill()
+		s.startScheduler()
+		time.Sleep(time.Minute)
+		defer start(1)()
+		for task := range s.scheduler.Snapshot().TasksOf(1, 0) {
+			require.Equal(t, cluster.TaskRunning, task.State)
+			require.EqualValues(t, 1, task.Run)
+		}
+		require.EqualValues(t, 2, starts.Load())
+		require.True(t, s.scheduler.Shards()[0].Connected)
+	})
+}
+
+func standEverything(t *testing.T, seed uint64) {
+	clock := bubbleClock(t)
 	var mu sync.Mutex
 	starts := map[cluster.RunID]int{}
 	world, err := fleet.New(fleet.Config{

@@ -600,8 +600,9 @@ type Hello struct {
 	// The version of this protocol that the shard speaks: 1.
 	ProtocolVersion uint32 `protobuf:"varint,2,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	// The cluster that the shard last served, from an earlier Welcome. Empty:
-	// none; while tasks are on the hosts of a shard of this name, it is rejected. A
-	// scheduler of another cluster rejects it.
+	// none; while tasks are on the hosts of a shard of this name, it is rejected,
+	// unless folder shows that they are its own. A scheduler of another cluster
+	// rejects it.
 	ClusterId string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// Random, and new for each process of the shard. A session takes the place of one
 	// of the same process; that of another one has to end first.
@@ -616,7 +617,12 @@ type Hello struct {
 	// "on-preempt" (Kill.on_kill).
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Version of the software, for people.
-	Version       string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	// Random, at most 64 bytes, and kept where the shard keeps cluster_id and its
+	// runs: it tells that place from every other. While tasks are on the hosts of a
+	// shard that was served from another place last, it is rejected. Empty: not
+	// told, and cluster_id alone decides.
+	Folder        string `protobuf:"bytes,8,opt,name=folder,proto3" json:"folder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -696,6 +702,13 @@ func (x *Hello) GetCapabilities() []string {
 func (x *Hello) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *Hello) GetFolder() string {
+	if x != nil {
+		return x.Folder
 	}
 	return ""
 }
@@ -2908,7 +2921,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x06volume\x18\t \x01(\v2\x18.sluice.v1.VolumeCommandH\x00R\x06volume\x12,\n" +
 	"\x04host\x18\n" +
 	" \x01(\v2\x16.sluice.v1.HostCommandH\x00R\x04hostB\t\n" +
-	"\amessage\"\xdc\x01\n" +
+	"\amessage\"\xf4\x01\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\x12)\n" +
 	"\x10protocol_version\x18\x02 \x01(\rR\x0fprotocolVersion\x12\x1d\n" +
@@ -2918,7 +2931,8 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x16\n" +
 	"\x06driver\x18\x05 \x01(\tR\x06driver\x12\"\n" +
 	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12\x18\n" +
-	"\aversion\x18\a \x01(\tR\aversion\"S\n" +
+	"\aversion\x18\a \x01(\tR\aversion\x12\x16\n" +
+	"\x06folder\x18\b \x01(\tR\x06folder\"S\n" +
 	"\aWelcome\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12)\n" +
