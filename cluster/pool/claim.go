@@ -48,8 +48,8 @@ func (a *Admission) claim(q *queue) {
 		}
 		w.reckon(wants, may)
 		for d := range wants {
-			if wants[d] == limit[d] { // the limit itself sees to that
-				wants[d] = all[d]
+			if wants[d] == limit[d] { // a unit more, so that the limit is what binds; all would be beside what the others ask for in proportion
+				wants[d] = min(all[d], sum(limit[d], 1))
 			}
 		}
 	}

@@ -63,6 +63,23 @@ func TestALimitBoundsWhatLeavesBelowItClaim(t *testing.T) {
 	}
 }
 
+// TestALimitLeavesAsksInProportion: what a leaf is entitled to by dominant resources does not fall as more of its tasks wait for a limit above.
+func TestALimitLeavesAsksInProportion(t *testing.T) {
+	for _, waiting := range []int64{10, 11, 20, 1000} {
+		above := claims("root/p", cluster.CPU, 0, 10, 1)
+		above.Division = cluster.DominantResource
+		a := pool.NewAdmission([]*cluster.Pool{root(), above, {Path: "root/p/a"}, {Path: "root/p/b"}}, cpuMemory(100, 20))
+		a.SetQueue("root/p/a", []pool.Group{batch(0, 1, cpuMemory(1, 1), 0, waiting)})
+		a.SetQueue("root/p/b", []pool.Group{batch(0, 1, cpuMemory(0, 1), 0, 1000)})
+		a.Run(10)
+		require.Equal(t, cpuMemory(7, 7), a.Tree().Entitlement("root/p/a"), "of %d", waiting)
+		require.Equal(t, cpuMemory(0, 13), a.Tree().Entitlement("root/p/b"), "of %d", waiting)
+		if waiting > 10 {
+			require.Equal(t, pool.Binding{Rule: pool.RuleLimit, Pool: "root/p", Dimension: "cpu_milli"}, a.Grants("root/p/a")[0].Why)
+		}
+	}
+}
+
 // TestAFairLeafAtItsLimitComesToRest: whoever runs at first, every job ends with an equal part of the CPUs, up to what whole tasks leave over, and nobody goes on being stopped for another.
 func TestAFairLeafAtItsLimitComesToRest(t *testing.T) {
 	const largest = 2
