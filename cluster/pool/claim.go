@@ -74,7 +74,7 @@ func (w *walk) reckon(wants, may []int64) {
 			bound[d] = min(bound[d], most[d])
 		}
 		parties := w.parties(order)
-		all := w.gather(parties)
+		all := w.gather(parties, may)
 		for i, part := range w.split(bound, most, all) {
 			w.reckonLine(parties[i].line, part, left, may, stay)
 		}

@@ -45,6 +45,20 @@ func TestWhatALeafClaims(t *testing.T) {
 	require.Equal(t, cpuMemory(10, 7), claim(leaf, job(1, cpu(1), 3, 20), job(2, cpuMemory(1, 1), 7, 20)))
 }
 
+// TestNoPartIsForWhatIsNotClaimed: what a job may not have for want of a reservation makes its part of a limit no smaller.
+func TestNoPartIsForWhatIsNotClaimed(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, 10, 1)
+	leaf.Order = cluster.FairJobs
+	capacity, request := cpuMemory(100, 100), cpu(1)
+	capacity.Fixed[cluster.GPU], request.Fixed[cluster.GPU] = 100, 1
+	fixed := owned(batch(0, 1, request, 0, 10), 1, "ann")
+	fixed.Preemptible = false
+	a := pool.NewAdmission([]*cluster.Pool{root(), leaf, claims("root/b", cluster.CPU, 1, cluster.NoLimit, 1)}, capacity)
+	a.SetQueue(leaf.Path, []pool.Group{fixed, owned(batch(0, 2, cpu(1), 0, 10), 1, "ann"), owned(batch(0, 3, cpuMemory(1, 1), 0, 20), 2, "ann")})
+	a.Run(10)
+	require.Equal(t, cpuMemory(10, 5), a.Tree().Claim(leaf.Path))
+}
+
 // TestALimitBoundsWhatLeavesBelowItClaim: a pool with room for ten tasks does not claim the memory of a hundred, so that two others which
 // want all of it are entitled to nearly half each.
 func TestALimitBoundsWhatLeavesBelowItClaim(t *testing.T) {

@@ -47,7 +47,7 @@ type partyLine struct {
 // the order of the whole queue.
 func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	parties := w.parties(order)
-	all := w.gather(parties)
+	all := w.gather(parties, w.q.open)
 	parts := make([]bands, len(parties))
 	for tier, bound := range bounds {
 		for i, part := range w.split(bound, w.a.tree.measure(w.q.node, bound), all) {
@@ -62,8 +62,9 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	w.topUp(bounds)
 }
 
-// gather finds out what parties ask for, and what each has that may not be preempted, of which it returns the sum.
-func (w *walk) gather(parties []*partyLine) (all []int64) {
+// gather finds out what parties ask for, so many of each group that waits, and what each has that may not be preempted, of which it returns
+// the sum.
+func (w *walk) gather(parties []*partyLine, waiting []int64) (all []int64) {
 	equal := slices.Repeat([]uint64{1}, len(w.a.tree.dims))
 	all = w.vector(nil)
 	w.dominant.members = make([]member, len(parties))
@@ -81,7 +82,7 @@ func (w *walk) gather(parties []*partyLine) (all []int64) {
 			if w.q.groups[r].Passed || nothingOf(w.request[r], w.a.tree.nodes[0].entitled) {
 				continue
 			}
-			addTimes(m.ask, w.request[r], w.q.open[r])
+			addTimes(m.ask, w.request[r], waiting[r])
 		}
 		addTimes(all, m.has, 1)
 	}
