@@ -88,7 +88,7 @@ func (w *walk) reckon(wants, may []int64) {
 		v := w.request[i]
 		n := count(v, left, may[i])
 		subTimes(left, v, n)
-		if n < may[i] && head < 0 {
+		if n < may[i] && head < 0 && lacking(v, wants) < 0 { // or it never fits
 			head = i
 		}
 	}

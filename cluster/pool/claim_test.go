@@ -59,6 +59,28 @@ func TestNoPartIsForWhatIsNotClaimed(t *testing.T) {
 	require.Equal(t, cpuMemory(10, 5), a.Tree().Claim(leaf.Path))
 }
 
+// TestWhoNeverFitsBelowALimitClaimsNothing: nor does it take from the part of its user, since it can have none of that.
+func TestWhoNeverFitsBelowALimitClaimsNothing(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, 10, 1)
+	leaf.Resources = append(leaf.Resources, cluster.PoolResource{Dimension: cluster.GPU.String(), Limit: 1, Share: 1})
+	capacity, pair, single := cpuMemory(100, 100), cpu(1), cpu(1)
+	capacity.Fixed[cluster.GPU], pair.Fixed[cluster.GPU], single.Fixed[cluster.GPU] = 8, 2, 1
+	a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, capacity)
+	never := owned(batch(0, 1, pair, 0, 10), 1, "ann")
+	a.SetQueue(leaf.Path, []pool.Group{never, owned(batch(0, 2, cpu(1), 0, 20), 2, "ann")})
+	a.Run(10)
+	require.Equal(t, cpu(10), a.Tree().Claim(leaf.Path))
+
+	leaf.Order = cluster.FairUsers
+	a = pool.NewAdmission([]*cluster.Pool{root(), leaf}, capacity)
+	a.SetQueue(leaf.Path, []pool.Group{
+		never, owned(batch(0, 2, cpu(1), 0, 20), 2, "ann"), owned(batch(0, 3, single, 0, 1), 3, "bob"), owned(batch(0, 4, cpu(1), 0, 20), 4, "bob"),
+	})
+	a.Run(10)
+	grants := a.Grants(leaf.Path)
+	require.Equal(t, []int64{0, 5, 1, 4}, []int64{grants[0].Admitted(), grants[1].Admitted(), grants[2].Admitted(), grants[3].Admitted()})
+}
+
 // TestALimitBoundsWhatLeavesBelowItClaim: a pool with room for ten tasks does not claim the memory of a hundred, so that two others which
 // want all of it are entitled to nearly half each.
 func TestALimitBoundsWhatLeavesBelowItClaim(t *testing.T) {

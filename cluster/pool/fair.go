@@ -65,7 +65,7 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 // gather finds out what parties ask for, so many of each group that waits, and what each has that may not be preempted, of which it returns
 // the sum.
 func (w *walk) gather(parties []*partyLine, waiting []int64) (all []int64) {
-	equal := slices.Repeat([]uint64{1}, len(w.a.tree.dims))
+	equal, most := slices.Repeat([]uint64{1}, len(w.a.tree.dims)), w.a.tree.most(w.q.node)
 	all = w.vector(nil)
 	w.dominant.members = make([]member, len(parties))
 	for i, p := range parties {
@@ -79,7 +79,7 @@ func (w *walk) gather(parties []*partyLine, waiting []int64) (all []int64) {
 			}
 		}
 		for _, r := range p.line.waiting {
-			if w.q.groups[r].Passed || nothingOf(w.request[r], w.a.tree.nodes[0].entitled) {
+			if w.q.groups[r].Passed || lacking(w.request[r], most) >= 0 { // or they never fit
 				continue
 			}
 			addTimes(m.ask, w.request[r], waiting[r])
@@ -105,16 +105,6 @@ func (w *walk) split(bound, total, all []int64) [][]int64 {
 		addTimes(parts[i], m.out, 1)
 	}
 	return parts
-}
-
-// nothingOf reports whether v asks for a dimension of which there is nothing.
-func nothingOf(v, all []int64) bool {
-	for d, amount := range v {
-		if amount > 0 && all[d] == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // parties splits the line of all groups, in the order of jobs or users.
