@@ -61,11 +61,13 @@ func (a *Admission) claim(q *queue) {
 }
 
 // reckon reduces what a leaf wants, which limits bound, to what its tasks could have of that together, by the order of the leaf and
-// the parts of its parties, whoever of them runs now; and one unit, which then waits at the head. So who fills the limit in one dimension
-// takes nobody's claim to another. Of what waits, may tells how much is claimed at most.
+// the parts of its parties, whoever of them runs now; and in each dimension one unit of those who then wait at the head. So who fills the limit
+// in one dimension takes nobody's claim to another, and which party has what rounding leaves over does not change what all of them have.
+// Of what waits, may tells how much is claimed at most.
 func (w *walk) reckon(wants, may []int64) {
 	q := w.q
 	left, stay := w.vector(wants), make([]int64, len(q.groups))
+	lines := []line{w.all}
 	if order := w.leaf().pool.Order; order == cluster.PriorityFIFO {
 		w.reckonLine(w.all, wants, left, may, stay)
 	} else {
@@ -75,26 +77,36 @@ func (w *walk) reckon(wants, may []int64) {
 		}
 		parties := w.parties(order)
 		all := w.gather(parties, may)
+		lines = lines[:0]
 		for i, part := range w.split(bound, most, all) {
 			w.reckonLine(parties[i].line, part, left, may, stay)
+			lines = append(lines, parties[i].line)
 		}
 	}
-	for _, i := range w.all.running { // what rounding to whole tasks leaves over goes by the order of the whole queue
-		v := w.request[i]
-		subTimes(left, v, count(v, left, q.groups[i].Running-stay[i]))
-	}
-	head := int32(-1)
-	for _, i := range w.all.waiting {
-		v := w.request[i]
-		n := count(v, left, may[i])
-		subTimes(left, v, n)
-		if n < may[i] && head < 0 && lacking(v, wants) < 0 { // or it never fits
-			head = i
+	for _, l := range lines { // what rounding to whole tasks leaves over
+		for _, i := range l.running {
+			v := w.request[i]
+			subTimes(left, v, count(v, left, q.groups[i].Running-stay[i]))
+		}
+		for _, i := range l.waiting {
+			v := w.request[i]
+			n := count(v, left, may[i])
+			subTimes(left, v, n)
+			may[i] -= n
 		}
 	}
-	if head >= 0 {
-		subTimes(left, w.request[head], max(1, q.groups[head].Core))
+	next := w.vector(nil) // the most that one asks for who is the next of its party
+	for _, l := range lines {
+		for _, i := range l.waiting {
+			if v := w.request[i]; may[i] > 0 && lacking(v, wants) < 0 { // else it never fits
+				for d, amount := range v {
+					next[d] = max(next[d], times(amount, max(1, q.groups[i].Core)))
+				}
+				break
+			}
+		}
 	}
+	subTimes(left, next, 1)
 	for d := range wants {
 		wants[d] -= max(0, left[d])
 	}

@@ -33,15 +33,15 @@ func TestWhatALeafClaims(t *testing.T) {
 	fixed = batch(0, 1, cpu(1), 8, 0)
 	fixed.Preemptible = false
 	require.Equal(t, cpuMemory(10, 2+1), claim(leaf, fixed, batch(1, 2, cpuMemory(1, 1), 0, 7)))
-	// nor a job that is to have as much, whichever of them runs. It is never less than what the leaf has.
+	// nor a job that is to have as much, whichever of them runs; and one unit is its head's. It is never less than what the leaf has.
 	leaf.Order = cluster.FairJobs
 	job := func(uid cluster.JobUID, request cluster.Resources, running, waiting int64) pool.Group {
 		g := batch(0, cluster.Time(uid), request, running, waiting)
 		g.Job = uid
 		return g
 	}
-	require.Equal(t, cpuMemory(10, 5), claim(leaf, job(1, cpu(1), 10, 20), job(2, cpuMemory(1, 1), 0, 20)))
-	require.Equal(t, cpuMemory(10, 5), claim(leaf, job(1, cpu(1), 6, 20), job(2, cpuMemory(1, 1), 4, 20)))
+	require.Equal(t, cpuMemory(10, 5+1), claim(leaf, job(1, cpu(1), 10, 20), job(2, cpuMemory(1, 1), 0, 20)))
+	require.Equal(t, cpuMemory(10, 5+1), claim(leaf, job(1, cpu(1), 6, 20), job(2, cpuMemory(1, 1), 4, 20)))
 	require.Equal(t, cpuMemory(10, 7), claim(leaf, job(1, cpu(1), 3, 20), job(2, cpuMemory(1, 1), 7, 20)))
 }
 
@@ -56,7 +56,31 @@ func TestNoPartIsForWhatIsNotClaimed(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{root(), leaf, claims("root/b", cluster.CPU, 1, cluster.NoLimit, 1)}, capacity)
 	a.SetQueue(leaf.Path, []pool.Group{fixed, owned(batch(0, 2, cpu(1), 0, 10), 1, "ann"), owned(batch(0, 3, cpuMemory(1, 1), 0, 20), 2, "ann")})
 	a.Run(10)
-	require.Equal(t, cpuMemory(10, 5), a.Tree().Claim(leaf.Path))
+	require.Equal(t, cpuMemory(10, 5+1), a.Tree().Claim(leaf.Path), "and the head's")
+}
+
+// TestWhoHasWhatRoundingLeavesChangesNoShare: below a limit of memory four jobs have their parts in whole tasks, and what these leave over is
+// one more task of the first and the second, or of the second and the fourth. If the leaf claimed the CPUs of whoever has it, the parts
+// would be others each time, and tasks be stopped for each other in turn for ever.
+func TestWhoHasWhatRoundingLeavesChangesNoShare(t *testing.T) {
+	capacity := cpuMemory(100_000, 100_000)
+	capacity.Fixed[cluster.GPU] = 100_000
+	leaf := claims("root/a", cluster.Memory, 0, 183, 1)
+	leaf.Resources = append(leaf.Resources,
+		cluster.PoolResource{Dimension: cluster.CPU.String(), Limit: 146, Share: 1}, cluster.PoolResource{Dimension: cluster.GPU.String(), Limit: 370, Share: 1})
+	leaf.Order = cluster.FairJobs
+	status := func(running ...int64) pool.Status {
+		all, groups := []int64{26, 212, 7, 193}, make([]pool.Group, 4)
+		for i, request := range []cluster.Resources{cpuMemory(1, 3), cpuMemory(0, 2), cpuMemory(2, 1), cpuMemory(3, 1)} {
+			request.Fixed[cluster.GPU] = []int64{2, 1, 0, 0}[i]
+			groups[i] = owned(batch(0, cluster.Time(i), request, running[i], all[i]-running[i]), cluster.JobUID(i+1), "ann")
+		}
+		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, capacity)
+		a.SetQueue(leaf.Path, groups)
+		a.Run(10)
+		return a.Status()[1]
+	}
+	require.Equal(t, status(26, 39, 7, 20).Shares, status(25, 40, 7, 21).Shares)
 }
 
 // TestWhoNeverFitsBelowALimitClaimsNothing: nor does it take from the part of its user, since it can have none of that.
