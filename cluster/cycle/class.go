@@ -143,7 +143,7 @@ type class struct {
 	skipped  bool              // a gang that cannot be whole
 	passed   bool              // its claims went to those next in the pool
 	behind   bool              // it starts after the core of its gang, of which nobody has begun
-	hostless bool              // see isHostless; where limits count what runs
+	hostless bool              // see isHostless; where limits count or bound what runs
 	bides    cluster.Time      // until when its claims wait for what comes free by itself, 0 for not
 	placed   []cluster.TaskKey // by the last plan that solved, or given room
 	moving   int64             // running tasks that the flow may send here from slot nodes

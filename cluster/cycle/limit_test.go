@@ -66,6 +66,30 @@ func TestALimitFilledInOneDimensionIsGivenBack(t *testing.T) {
 	}
 }
 
+// Whom no host can take, at the head of a pool at its limit, keeps those next in it from nothing: they have their part of the memory, too, for
+// which another pool would have all.
+func TestWhoHasNoHostLeavesTheClaimsOfALimitToThoseNext(t *testing.T) {
+	for _, limited := range []cluster.PoolPath{"root/p", "root/p/a"} {
+		s := newShared(t)
+		s.host(0, vector(100, 20))
+		s.limited("root/p", cluster.NoLimit)
+		s.limited("root/p/a", cluster.NoLimit)
+		s.limited(limited, 10)
+		s.limited("root/q", cluster.NoLimit)
+		s.job("root/p/a", 10, 1, must(host("rack", "nowhere")))
+		other := s.job("root/q", 40, 1, func(j *cluster.JobSpec) { j.Task.Resources = vector(0, 1) })
+		s.settle()
+		require.Equal(t, 20, s.running(other))
+		next := s.job("root/p/a", 20, 1, func(j *cluster.JobSpec) { j.Task.Resources = vector(1, 1) })
+		for range 30 {
+			s.now = s.now.Add(20 * time.Second)
+			s.step()
+			s.leave()
+		}
+		require.Equal(t, []int{10, 10}, []int{s.running(next), s.running(other)}, limited)
+	}
+}
+
 // What was let in by a limit of a pool above, in the part of another leaf, gives it back for that leaf.
 func TestALimitIsSharedByTheLeavesBelowIt(t *testing.T) {
 	s := newShared(t)

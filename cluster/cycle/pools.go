@@ -28,7 +28,7 @@ func (p *Planner) admit(now cluster.Time) {
 	}
 	for _, c := range p.order {
 		c.skipped, c.bides = false, 0
-		c.hostless = c.key.group.gated && p.isHostless(c)
+		c.hostless = (c.key.group.gated || len(p.limitsOn(c.group)) > 0) && p.isHostless(c)
 		if c.vain {
 			h, _ := p.best(c)
 			c.vain = h == nil

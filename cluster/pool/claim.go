@@ -63,10 +63,15 @@ func (a *Admission) claim(q *queue) {
 // reckon reduces what a leaf wants, which limits bound, to what its tasks could have of that together, by the order of the leaf and
 // the parts of its parties, whoever of them runs now; and in each dimension one unit of those who then wait at the head. So who fills the limit
 // in one dimension takes nobody's claim to another, and which party has what rounding leaves over does not change what all of them have.
-// Of what waits, may tells how much is claimed at most.
+// What could start on no host comes last. Of what waits, may tells how much is claimed at most.
 func (w *walk) reckon(wants, may []int64) {
 	q := w.q
-	left, stay := w.vector(wants), make([]int64, len(q.groups))
+	left, stay, last := w.vector(wants), make([]int64, len(q.groups)), make([]int64, len(q.groups))
+	for _, i := range w.all.waiting {
+		if q.groups[i].NoHost {
+			last[i], may[i] = may[i], 0
+		}
+	}
 	lines := []line{w.all}
 	if order := w.leaf().pool.Order; order == cluster.PriorityFIFO {
 		w.reckonLine(w.all, wants, left, may, stay)
@@ -107,6 +112,9 @@ func (w *walk) reckon(wants, may []int64) {
 		}
 	}
 	subTimes(left, next, 1)
+	for _, i := range w.all.waiting {
+		subTimes(left, w.request[i], count(w.request[i], left, last[i]))
+	}
 	for d := range wants {
 		wants[d] -= max(0, left[d])
 	}

@@ -34,7 +34,7 @@ type Group struct {
 	// Passed groups claim like others and are granted nothing: there is no host for them now, and what their pool or a limit may
 	// let in goes to those next in its order.
 	Passed bool
-	// NoHost groups could start on no host, whoever were asked to leave it. Where limits count what runs they come last.
+	// NoHost groups could start on no host, whoever were asked to leave it. Where limits count or bound what runs they come last.
 	NoHost bool
 
 	Preemptible bool // otherwise only inside the reservation, where somebody reserves anything
