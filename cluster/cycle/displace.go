@@ -165,6 +165,7 @@ type displacer struct {
 	borrows bool // see recede
 	done    []*displacement
 	hit     []*unit // victims, in the order in which they were chosen
+	freed   []int   // displacements of earlier passes that have a victim less
 	step    int
 
 	soon    bool                              // see comesSoon
@@ -538,7 +539,9 @@ func (d *displacer) retract(u *unit) {
 	u.written = false
 	for i := range d.out.Displacements {
 		step := &d.out.Displacements[i]
-		step.Victims = slices.DeleteFunc(step.Victims, func(v Victim) bool { return v.Task == u.task })
+		if left := slices.DeleteFunc(step.Victims, func(v Victim) bool { return v.Task == u.task }); len(left) < len(step.Victims) {
+			step.Victims, d.freed = left, append(d.freed, i)
+		}
 	}
 	if u.move != nil {
 		d.out.Stats.Migrations--
@@ -601,7 +604,8 @@ func (d *displacer) canStay(units []*unit) bool {
 	return true
 }
 
-// emit writes the displacements into the output, those that share a host or a gang together.
+// emit writes the displacements into the output, those that share a host or a gang together, and with them those of earlier passes whose
+// victims they let stay.
 func (d *displacer) emit() {
 	d.p.hit, d.p.done = append(d.p.hit, d.hit...), append(d.p.done, d.done...)
 	d.join()
@@ -616,9 +620,32 @@ func (d *displacer) emit() {
 		}
 		d.write(n, step)
 	}
+	if len(d.freed) > 0 {
+		order = []*Displacement{d.rejoin(order)}
+	}
 	for _, step := range order {
 		d.out.Displacements = append(d.out.Displacements, *step)
 	}
+}
+
+// rejoin takes the displacements that were freed out of the output, and returns them as one with those given.
+func (d *displacer) rejoin(others []*Displacement) *Displacement {
+	all, kept := &Displacement{}, d.out.Displacements[:0]
+	add := func(step *Displacement) {
+		all.Holds, all.Victims = append(all.Holds, step.Holds...), append(all.Victims, step.Victims...)
+	}
+	for i, step := range d.out.Displacements {
+		if slices.Contains(d.freed, i) {
+			add(&step)
+		} else {
+			kept = append(kept, step)
+		}
+	}
+	d.out.Displacements = kept
+	for _, step := range others {
+		add(step)
+	}
+	return all
 }
 
 // join gives displacements that share a host the same step, the first of theirs. Complexity: the displacements, nearly.
