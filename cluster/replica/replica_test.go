@@ -630,8 +630,9 @@ func TestFoldersOfAnotherGroup(t *testing.T) {
 	require.NoError(t, err)
 	gate.set(true) // so that the others do not see it when they start
 	g.start(0, 1, 2)
-	gate.set(false)
 	leader, term := g.lead()
+	g.agree(term.State()) // all three have begun
+	gate.set(false)
 	require.Eventually(t, func() bool {
 		return strings.Contains(g.said.String(), "folder is of another group: it takes no part in this one until it has an empty folder\" member="+g.peers[leader].Name+" peer=n4")
 	}, patience, 10*time.Millisecond)
