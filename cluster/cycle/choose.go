@@ -81,6 +81,9 @@ func (s *search) displacement(w waiter) *displacement {
 // start returns what the task pays for starting on the host when those are gone whom the search has found.
 func (s *search) start() (price flowgraph.Cost) {
 	l, r := s.d.p.labels, s.class.row.rule
+	if r == nil {
+		return s.d.p.startAt(s.class, s.host)
+	}
 	mark := len(l.plan)
 	l.idly(func() {
 		for _, b := range s.found {

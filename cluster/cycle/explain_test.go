@@ -212,6 +212,14 @@ func TestACoreWithAPortNeedsAHostForEach(t *testing.T) {
 	}
 }
 
+// raisedAndBack is what helps who lacks a host that is away and, by the rule, so much of the CPUs of root/b, if any.
+func raisedAndBack(rule pool.Rule, more int64, away cluster.HostID) (want []cycle.Unblocker) {
+	if more > 0 {
+		want = append(want, cycle.Unblocker{Kind: cycle.RaisePool, Rule: string(rule), Pool: "root/b", Dimension: cluster.CPU.String(), Amount: more})
+	}
+	return append(want, cycle.Unblocker{Kind: cycle.ReconnectHost, Host: away})
+}
+
 // Who was let in only since those that go before it have no host needs a higher limit, too, if what opens is a host for them as well.
 func TestALimitBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 	for _, test := range []struct {
@@ -234,13 +242,7 @@ func TestALimitBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 		require.Empty(t, s.step().Placements, test.name)
 		why, _ := s.planner.WhyWaiting(k)
 		require.Equal(t, pool.RuleNone, why.Binding.Rule, test.name)
-		var want []cycle.Unblocker
-		if test.more > 0 {
-			want = append(want, cycle.Unblocker{
-				Kind: cycle.RaisePool, Rule: string(pool.RuleLimit), Pool: "root/b", Dimension: cluster.CPU.String(), Amount: test.more,
-			})
-		}
-		require.Equal(t, append(want, cycle.Unblocker{Kind: cycle.ReconnectHost, Host: away}), why.Unblockers, test.name)
+		require.Equal(t, raisedAndBack(pool.RuleLimit, test.more, away), why.Unblockers, test.name)
 		s.unblocked(t, k, why)
 	}
 }
@@ -910,16 +912,10 @@ func TestAReservationBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 		require.Empty(t, s.step().Placements, test.name)
 		why, _ := s.planner.WhyWaiting(k)
 		require.Equal(t, pool.RuleNone, why.Binding.Rule, test.name)
-		var want []cycle.Unblocker
-		if test.more > 0 {
-			want = append(want, cycle.Unblocker{
-				Kind: cycle.RaisePool, Rule: string(pool.RuleReservation), Pool: "root/b", Dimension: cluster.CPU.String(), Amount: test.more,
-			})
-		}
 		if strings.HasPrefix(test.name, "its own") {
 			require.Equal(t, string(pool.RuleReservation), why.Unblockers[0].Rule)
 		} else {
-			require.Equal(t, append(want, cycle.Unblocker{Kind: cycle.ReconnectHost, Host: away}), why.Unblockers, test.name)
+			require.Equal(t, raisedAndBack(pool.RuleReservation, test.more, away), why.Unblockers, test.name)
 		}
 		s.unblocked(t, k, why)
 	}

@@ -65,13 +65,16 @@ func (l *labels) below(s *labelSet, h *host) int64 {
 // needed lists the leaves of lids that ask for the units to be where they are, each with one of them. Complexity: the tallies of the units.
 func (l *labels) needed(units []*unit) iter.Seq2[*leaf, *unit] {
 	return func(yield func(*leaf, *unit) bool) {
+		if len(l.lids) == 0 {
+			return
+		}
 		seen := map[place]bool{}
-		for i := 0; len(l.lids) > 0 && i < len(units); i++ {
-			for _, t := range units[i].set.tallies {
-				domain, _ := units[i].host.rec.Domain(t.domain)
+		for _, u := range units {
+			for _, t := range u.set.tallies {
+				domain, _ := u.host.rec.Domain(t.domain)
 				at := place{t, domain}
 				for _, x := range l.lids[at] {
-					if !seen[at] && x.compare == cluster.Greater && !yield(x, units[i]) {
+					if !seen[at] && x.compare == cluster.Greater && !yield(x, u) {
 						return
 					}
 				}

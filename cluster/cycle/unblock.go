@@ -135,9 +135,9 @@ func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	if n > 1 || c.together() && c.oneEach() {
 		all[0].n = 1
 	}
-	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}
-	if u.Room = request(c, takers(c, all), crowded); c.row.task.Ports.IsZero() {
-		u.Ahead = beside(c, takers(c, all))
+	u, same := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}, takers(c, all)
+	if u.Room = request(c, same, crowded); c.row.task.Ports.IsZero() {
+		u.Ahead = beside(c, same)
 	}
 	if c.together() {
 		u.Together = int(all[0].n)
@@ -168,7 +168,8 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	if c.row.key.revocable {
 		lack, has = MoreSlack, h.rec.Spare()
 	}
-	room := request(c, takers(c, all), crowded).Sub(has).Positive()
+	same := takers(c, all)
+	room := request(c, same, crowded).Sub(has).Positive()
 	if !c.row.task.GPU.IsZero() {
 		u := with.gpus(c, all, h.rec)
 		if u.GPUs > 0 {
@@ -184,7 +185,7 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 		}
 	}
 	if !room.IsZero() || crowded && len(more) == 0 {
-		with.Kind, with.Room, with.Ahead = lack, room, beside(c, takers(c, all))
+		with.Kind, with.Room, with.Ahead = lack, room, beside(c, same)
 		more = append([]Unblocker{with}, more...)
 	}
 	return more

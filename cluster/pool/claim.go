@@ -81,7 +81,7 @@ func (w *walk) reckon(wants, may []int64) {
 			bound[d] = min(bound[d], most[d])
 		}
 		parties := w.parties(order)
-		all := w.gather(parties, may)
+		all := w.gather(parties, may, most)
 		lines = lines[:0]
 		for i, part := range w.split(bound, most, all) {
 			w.reckonLine(parties[i].line, part, left, may, stay)

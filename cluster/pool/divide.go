@@ -129,7 +129,7 @@ func (t *Tree) divideDominant(at int32) {
 			out:    s.asks[(count+i)*dims : (count+i+1)*dims],
 		}
 	}
-	t.dominant.divide(amounts, t.measure(at, n.entitled))
+	t.dominant.divide(amounts, t.measure(at, n.entitled, t.most(at)))
 	for i, c := range n.children {
 		child := &t.nodes[c]
 		for d, part := range t.dominant.members[i].out {
@@ -162,10 +162,10 @@ func (t *Tree) most(i int32) []int64 {
 	return most
 }
 
-// measure returns against what shares of a bound of a pool are measured: the most that it may have, where it gets all that it claims, else as
+// measure returns against what shares of a bound of a pool are measured: most, which it may have, where it gets all that it claims, else as
 // much less. What hardly anybody in it asks for is not scarce for that.
-func (t *Tree) measure(i int32, bound []int64) []int64 {
-	total, most := slices.Clone(bound), t.most(i)
+func (t *Tree) measure(i int32, bound, most []int64) []int64 {
+	total := slices.Clone(bound)
 	for d, claim := range t.nodes[i].claim {
 		if claim > 0 && claim < most[d] {
 			scaled := wide(uint64(max(0, bound[d])), uint64(most[d])).over(uint64(claim))

@@ -46,11 +46,11 @@ type partyLine struct {
 // gets more of the rest only when the others have come to as much. What rounding to whole tasks leaves over is granted last, in
 // the order of the whole queue.
 func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
-	parties := w.parties(order)
-	all := w.gather(parties, w.q.open)
+	parties, most := w.parties(order), w.a.tree.most(w.q.node)
+	all := w.gather(parties, w.q.open, most)
 	parts := make([]bands, len(parties))
 	for tier, bound := range bounds {
-		for i, part := range w.split(bound, w.a.tree.measure(w.q.node, bound), all) {
+		for i, part := range w.split(bound, w.a.tree.measure(w.q.node, bound, most), all) {
 			parts[i][tier] = part
 		}
 	}
@@ -63,9 +63,9 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 }
 
 // gather finds out what parties ask for, so many of each group that waits, and what each has that may not be preempted, of which it returns
-// the sum.
-func (w *walk) gather(parties []*partyLine, waiting []int64) (all []int64) {
-	equal, most := slices.Repeat([]uint64{1}, len(w.a.tree.dims)), w.a.tree.most(w.q.node)
+// the sum. most is what the leaf may have.
+func (w *walk) gather(parties []*partyLine, waiting, most []int64) (all []int64) {
+	equal := slices.Repeat([]uint64{1}, len(w.a.tree.dims))
 	all = w.vector(nil)
 	w.dominant.members = make([]member, len(parties))
 	for i, p := range parties {
