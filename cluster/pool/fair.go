@@ -107,8 +107,11 @@ func (w *walk) split(bound, total, all []int64) [][]int64 {
 	return parts
 }
 
-// parties splits the line of all groups, in the order of jobs or users.
+// parties splits the line of all groups, in the order of jobs or users. It does so once for a reading.
 func (w *walk) parties(order cluster.PoolOrder) []*partyLine {
+	if w.parts != nil {
+		return w.parts
+	}
 	byParty := map[Party]*partyLine{}
 	var all []*partyLine
 	find := func(i int32) *line {
@@ -130,6 +133,7 @@ func (w *walk) parties(order cluster.PoolOrder) []*partyLine {
 		l.waiting = append(l.waiting, i)
 	}
 	slices.SortFunc(all, func(a, b *partyLine) int { return a.compare(b.Party) })
+	w.parts = all
 	return all
 }
 

@@ -44,6 +44,7 @@ type reading struct {
 	all       line // without revocable groups
 	revocable line
 	cores     map[cluster.JobUID][]int32 // the groups with core members that wait, by job
+	parts     []*partyLine               // see parties; nil before they are asked for
 }
 
 // walk admits the groups of one queue. It is scratch that is used again.
@@ -109,7 +110,7 @@ func (w *walk) load(a *Admission, q *queue) {
 func (w *walk) read() {
 	n, dims := len(w.q.groups), len(w.a.tree.dims)
 	w.slab = slices.Grow(w.slab[:0], n*dims)[:n*dims]
-	w.valid, w.request, w.ranks, w.cores = true, w.request[:0], w.ranks[:0], nil
+	w.valid, w.request, w.ranks, w.cores, w.parts = true, w.request[:0], w.ranks[:0], nil, nil
 	w.all, w.revocable = line{w.all.running[:0], w.all.waiting[:0]}, line{w.revocable.running[:0], w.revocable.waiting[:0]}
 	for i := range w.q.groups {
 		g := &w.q.groups[i]
