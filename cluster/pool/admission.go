@@ -35,7 +35,7 @@ type queue struct {
 	shut   []Binding // what keeps the others back
 	asked  []int64   // what all waiting tasks ask for, by dimension, open or not, without revocable ones
 	shares []share   // by party, if the leaf is fair; each admission makes new ones
-	brim   []int64   // of the last Run, by dimension: what it may borrow up to; see Admission.confine
+	brim   []int64   // by dimension: what it may borrow up to; see Admission.confine
 
 	heads [2]head // of its ceiling, for what is not revocable and what is
 
@@ -153,20 +153,26 @@ func (a *Admission) Run(now cluster.Time) {
 	}
 	a.tree.Update()
 	a.lending.Update()
-	a.confine()
 	a.admitQueues(true)
 }
 
 // confine sets how far the leaves may borrow: up to their ceilings. In a dimension with a static reservation where some leaf has more than
-// its own, the ceilings and that are more than there is: then the leaves borrow nothing by them, whoever is less urgent there, and what is
-// left is dealt with the leftovers. Complexity: leaves times dimensions.
+// its own, of what was left over too, the ceilings and that are more than there is: then the leaves borrow nothing by them, whoever is less
+// urgent there, and what is left is dealt with the leftovers. Complexity: leaves times dimensions, and the groups of all queues.
 func (a *Admission) confine() {
-	over := make([]bool, len(a.tree.dims))
+	over, has, w := make([]bool, len(a.tree.dims)), make([]int64, len(a.tree.dims)), &a.walk
 	for _, q := range a.queues {
-		n := &a.tree.nodes[q.node]
-		q.brim = append(q.brim[:0], n.ceiling...)
+		q.brim = append(q.brim[:0], a.tree.nodes[q.node].ceiling...)
+		if !a.Static() {
+			continue
+		}
+		w.load(a, q)
+		clear(has)
+		for _, i := range w.all.running {
+			addTimes(has, w.request[i], q.groups[i].Running)
+		}
 		for d, static := range a.tree.static {
-			over[d] = over[d] || static && n.allocation[d] > n.ceiling[d]
+			over[d] = over[d] || static && has[d] > q.brim[d]
 		}
 	}
 	for _, q := range a.queues {
@@ -188,6 +194,7 @@ func (a *Admission) Regrant() {
 
 // admitQueues grants tiers in all queues, and what they leave over.
 func (a *Admission) admitQueues(fresh bool) {
+	a.confine()
 	for _, q := range a.queues {
 		a.admit(q)
 	}

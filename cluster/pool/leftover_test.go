@@ -87,6 +87,28 @@ func TestAStaticReservationIsNotBorrowedBesideWhatRuns(t *testing.T) {
 	require.EqualValues(t, 10, a.Grants("root/b")[1].Admitted()+a.Grants("root/c")[0].Admitted(), "nobody leaves for what only borrows")
 }
 
+// Nor is what the others had left over to have, and what has begun by that is not lent again to whom its own part would do, when the one is passed
+// over who was to have that.
+func TestAStaticReservationIsNotBorrowedBesideWhatHasBegun(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{
+		root(), static(claims("root/a", cluster.CPU, 11, cluster.NoLimit, 1)), claims("root/b", cluster.CPU, 0, cluster.NoLimit, 0), claims("root/c", cluster.CPU, 0, cluster.NoLimit, 0),
+	}, cpu(18))
+	first, second := batch(1, 10, cpu(1), 0, 1), batch(0, 20, cpu(4), 0, 1)
+	a.SetQueue("root/b", []pool.Group{first, second})
+	a.SetQueue("root/c", []pool.Group{batch(0, 15, cpu(1), 0, 6)})
+	a.Run(40)
+	require.EqualValues(t, 1, a.Grants("root/b")[0].Admitted())
+	require.Zero(t, a.Grants("root/b")[1].Admitted())
+	require.EqualValues(t, 6, a.Grants("root/c")[0].Admitted())
+
+	first.Passed = true // there is no host for it
+	a.SetQueue("root/b", []pool.Group{first, second})
+	a.SetQueue("root/c", []pool.Group{batch(0, 15, cpu(1), 6, 0)})
+	a.Regrant()
+	require.Zero(t, a.Grants("root/b")[1].Admitted())
+	require.Equal(t, pool.Binding{Rule: pool.RuleStatic, Pool: "root", Dimension: cluster.CPU.String()}, a.Grants("root/b")[1].Why)
+}
+
 // What is left over beside what runs is so for those, too, who come when everybody had all before.
 func TestNothingIsLeftOverOfWhatRuns(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{root(), claims("root/a", cluster.CPU, 10, cluster.NoLimit, 1), {Path: "root/b"}}, cpu(10))
