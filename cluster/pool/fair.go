@@ -55,11 +55,43 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 		}
 	}
 	w.q.shares = make([]share, len(parties))
+	w.confine(parties, parts)
 	for i, p := range parties {
 		w.admit(p.line, parts[i])
 		w.q.shares[i] = share{p.Party, parts[i][cluster.TierEntitled]}
 	}
+	w.tight = nil
 	w.topUp(bounds)
+}
+
+// confine finds out, as [Admission.confine] does for leaves, in which dimensions with a static reservation some party has more than its part:
+// that and the parts of the others are more than their leaf may have. Then nobody borrows of his part, but only what is left. Complexity: the
+// groups that run.
+func (w *walk) confine(parties []*partyLine, parts []bands) {
+	if !w.a.Static() {
+		return
+	}
+	has := w.vector(nil)
+	w.tight = make([]bool, len(has))
+	for i, p := range parties {
+		clear(has)
+		for _, r := range p.line.running {
+			addTimes(has, w.request[r], w.q.groups[r].Running)
+		}
+		for d, static := range w.a.tree.static {
+			w.tight[d] = w.tight[d] || static && has[d] > parts[i][cluster.TierBorrowed][d]
+		}
+	}
+}
+
+// tightest returns the first dimension that v asks for and in which nobody borrows of his part, −1 if there is none.
+func (w *walk) tightest(v []int64) int {
+	for d, tight := range w.tight {
+		if tight && v[d] > 0 {
+			return d
+		}
+	}
+	return -1
 }
 
 // gather finds out what parties ask for, so many of each group that waits, and what each has that may not be preempted, of which it returns

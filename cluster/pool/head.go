@@ -112,6 +112,9 @@ func (w *walk) why(i int32, unit []int64, refused bool) Binding {
 		tier, rule = cluster.TierBorrowed, RuleLimit
 		bound = func(n *node) []int64 { return n.ceiling }
 	}
+	if d := w.tightest(unit); refused && d >= 0 && tier == cluster.TierBorrowed {
+		return Binding{Rule: RuleStatic, Pool: w.a.tree.nodes[0].pool.Path, Dimension: w.a.tree.dims[d]}
+	}
 	for ; tier < cluster.NumTiers; tier++ {
 		if d := lacking(unit, w.free[tier]); d >= 0 {
 			b := Binding{Rule: rule, Pool: leaf.pool.Path, Dimension: w.a.tree.dims[d]}

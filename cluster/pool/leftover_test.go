@@ -109,6 +109,20 @@ func TestAStaticReservationIsNotBorrowedBesideWhatHasBegun(t *testing.T) {
 	require.Equal(t, pool.Binding{Rule: pool.RuleStatic, Pool: "root", Dimension: cluster.CPU.String()}, a.Grants("root/b")[1].Why)
 }
 
+// Nor is what one user of a pool has beyond his part: who may have nobody else leave, for what he borrows of the memory, has of the CPUs what is
+// left of them.
+func TestAStaticReservationIsNotBorrowedBesideOtherUsers(t *testing.T) {
+	b := claims("root/b", cluster.Memory, 0, cluster.NoLimit, 0)
+	b.Order = cluster.FairUsers
+	a := pool.NewAdmission([]*cluster.Pool{root(), static(claims("root/a", cluster.CPU, 2, cluster.NoLimit, 1)), b}, cpuMemory(7, 9))
+	one, other := batch(0, 10, cpuMemory(1, 1), 4, 0), batch(0, 20, cpuMemory(1, 1), 0, 3)
+	one.User, other.User = "one", "other"
+	a.SetQueue("root/b", []pool.Group{one, other})
+	a.Run(30)
+	require.EqualValues(t, 1, a.Grants("root/b")[1].Admitted())
+	require.Equal(t, pool.Binding{Rule: pool.RuleStatic, Pool: "root", Dimension: cluster.CPU.String()}, a.Grants("root/b")[1].Why)
+}
+
 // What is left over beside what runs is so for those, too, who come when everybody had all before.
 func TestNothingIsLeftOverOfWhatRuns(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{root(), claims("root/a", cluster.CPU, 10, cluster.NoLimit, 1), {Path: "root/b"}}, cpu(10))

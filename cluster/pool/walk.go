@@ -63,6 +63,7 @@ type walk struct {
 	free   bands // room for the group at hand
 	room   bands // the same without what is held for heads
 	heads  [cluster.NumTiers]head
+	tight  []bool // by dimension; see confine
 
 	dominant dominant
 }
@@ -227,10 +228,14 @@ func (w *walk) strongest(i int32) cluster.Tier {
 }
 
 func (w *walk) weakest(i int32) cluster.Tier {
-	if g := &w.q.groups[i]; !g.Preemptible && !g.Revocable && w.a.tree.keeps(w.request[i]) {
+	switch g := &w.q.groups[i]; {
+	case !g.Preemptible && !g.Revocable && w.a.tree.keeps(w.request[i]):
 		return cluster.TierReserved
+	case w.tightest(w.request[i]) >= 0:
+		return cluster.TierEntitled
+	default:
+		return cluster.TierBorrowed
 	}
-	return cluster.TierBorrowed
 }
 
 // look works out the room for a waiting group: what runs before it and what has been granted is gone, and so is what is
