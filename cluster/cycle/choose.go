@@ -22,7 +22,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	if !ok || q.vain || !q.outlook.couldTake(d, h, c) {
 		return nil
 	}
-	s := search{d: d, class: c, host: h, room: d.promised(h), best: math.MaxInt64}
+	s := search{d: d, class: c, quest: q, host: h, room: d.promised(h), best: math.MaxInt64}
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
 	}
@@ -35,7 +35,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
 		s.lacks = s.binding()
-		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.suffice() || !s.couldStay(q) {
+		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.couldStay() || !s.suffice() {
 			return nil // a search would try all sets of them
 		}
 		s.greedy()
@@ -108,6 +108,7 @@ func (p *Planner) startAt(c *class, h *host) flowgraph.Cost {
 type search struct {
 	d       *displacer
 	class   *class
+	quest   *quest
 	host    *host
 	room    space
 	most    space    // with all that may leave yet gone
@@ -169,7 +170,7 @@ func (s *search) enter(b bundle) bool {
 			return false
 		}
 		s.housed = append(s.housed, to)
-	} else if !s.d.permits(s.class, b, s.lacks) {
+	} else if to, from := s.beneficiary(), s.d.p.ledger.Donor(b.sum); !s.quest.mayStop(&to, &from) {
 		return false
 	}
 	s.leave(&s.room, b, 1)
@@ -246,36 +247,73 @@ func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 	return u.spec.Pick(rec)
 }
 
-// stays reports whether the pool of the class, and each above it, ends within what it is entitled to, or at least takes no more than it
-// gives back; what revocable tasks had is not counted against it. Room that others leave, or move for, goes to claims only.
-func (s *search) stays() bool {
-	c := s.class
-	if s.d.borrows {
-		return true
-	}
-	for _, b := range s.found {
-		s.count(b, -1)
-	}
-	beyond := s.d.p.ledger.Beyond(c.group.unit(1))
-	var back cluster.Resources // those above get no less back
-	for _, b := range s.found {
-		s.count(b, 1)
-		if u := b.units[0]; u.move == nil && beyond.Covers(u.group.key.pool) && u.job.Revocable == c.row.key.revocable {
-			back = back.Add(b.sum.Request)
-		}
-	}
-	return beyond == "" || c.group.request.Fits(back)
+// stays reports whether the pools allow it that those leave who were found. What others leave, or move for, goes to claims only.
+func (s *search) stays() (ok bool) {
+	s.without(s.found, func() { ok = s.d.borrows || s.allowed(s.found) })
+	return ok
 }
 
-// couldStay reports whether stays could hold of some of the bundles: whether it does if all leave, and nobody leaves elsewhere.
-func (s *search) couldStay(q *quest) bool {
-	if q.beyond == "" || len(s.d.p.limitsOn(s.class.group)) > 0 {
+// couldStay leaves out those of the bundles that may not leave even if all do, and reports whether the pools could allow it that the others
+// leave, where nobody does elsewhere.
+func (s *search) couldStay() (ok bool) {
+	if !s.quest.full {
 		return true
 	}
-	s.found = s.bundles
-	stays := s.stays()
-	s.found = nil
-	return stays
+	s.without(s.bundles, func() {
+		to := s.beneficiary()
+		s.bundles = slices.DeleteFunc(slices.Clone(s.bundles), func(b bundle) bool { return !s.mayGain(&to, b) })
+		ok = s.allowed(s.bundles)
+	})
+	return ok
+}
+
+// without does something with the bundles counted as gone.
+func (s *search) without(bundles []bundle, do func()) {
+	for _, b := range bundles {
+		s.count(b, -1)
+	}
+	do()
+	for _, b := range bundles {
+		s.count(b, 1)
+	}
+}
+
+// allowed reports whether the pools allow it that the bundles leave, which are counted as gone: the pool of the class, and each above it, ends
+// within what it is entitled to, or at least with no more than it has. What revocable tasks had is not counted against it. Where it has all
+// that, work of others leaves only if as much of its own does.
+func (s *search) allowed(bundles []bundle) bool {
+	gone, to := make([]pool.Unit, 0, len(bundles)), s.beneficiary()
+	for _, b := range bundles {
+		if !s.mayGain(&to, b) {
+			return false
+		}
+		if b.units[0].move == nil {
+			gone = append(gone, b.sum)
+		}
+	}
+	return s.d.p.ledger.Keeps(to.Unit, gone)
+}
+
+// mayGain reports whether the pool of the class may have the bundle leave, as the accounts are.
+func (s *search) mayGain(to *pool.Beneficiary, b bundle) bool {
+	from := s.d.p.ledger.Donor(b.sum)
+	return b.units[0].move != nil || to.Stays(&from)
+}
+
+// beneficiary returns a task of the class as one for which others might be stopped on the host, given what has been planned so far.
+func (s *search) beneficiary() pool.Beneficiary {
+	return s.d.p.ledger.Beneficiary(s.class.group.unit(1), s.lacks)
+}
+
+// givesBack reports whether the pool of the class has less by the bundle of what it has too much of.
+func (s *search) givesBack(b bundle) bool {
+	u := b.units[0]
+	return u.move == nil && s.quest.outlook.giving[u.group.index] == givesBack
+}
+
+// enough reports whether there is room when those that are taken have left, and the pools allow that.
+func (s *search) enough() bool {
+	return s.room.takes(s.host, s.class.row.task) && (!s.quest.full || s.allowed(s.taken))
 }
 
 func (s *search) count(b bundle, sign int64) {
@@ -305,14 +343,14 @@ func (s *search) suffice() bool {
 func (s *search) greedy() {
 	var price flowgraph.Cost
 	for _, b := range s.bundles {
-		if s.room.takes(s.host, s.class.row.task) {
+		if s.enough() {
 			break
 		}
 		if s.enter(b) {
 			price += b.price
 		}
 	}
-	if s.room.takes(s.host, s.class.row.task) {
+	if s.enough() {
 		s.best, s.found = price, slices.Clone(s.taken)
 	}
 	for len(s.taken) > 0 {
@@ -359,11 +397,18 @@ func (s *search) try(i int, price flowgraph.Cost) {
 	if s.nodes++; s.nodes > maxNodes {
 		return
 	}
-	if s.room.takes(s.host, s.class.row.task) {
+	if s.enough() {
 		if price < s.best || price == s.best && len(s.taken) < len(s.found) {
 			s.best, s.found = price, slices.Clone(s.taken)
 		}
 		return
+	}
+	if s.quest.full && s.room.takes(s.host, s.class.row.task) { // it only lacks somebody of what its pool has too much of
+		next := slices.IndexFunc(s.bundles[i:], s.givesBack)
+		if next < 0 {
+			return
+		}
+		i += next
 	}
 	if !s.most.takes(s.host, s.class.row.task) {
 		return
@@ -411,7 +456,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 			continue
 		}
 		b := d.bundle(u).on(h)
-		if !to.MayStop(d.donor(u)) {
+		if !q.mayStop(&to, d.donor(u)) {
 			if !moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}

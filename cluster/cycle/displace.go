@@ -398,7 +398,7 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 // the units of the host, with a logarithmic factor.
 func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) {
 	q, room, task := d.seek(c, moves), d.promised(h), c.row.task
-	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
+	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) || q.full && !q.outlook.of(d, h).covers(&q.excess) {
 		return 0, false
 	}
 	price := d.p.startAt(c, h)

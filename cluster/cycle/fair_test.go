@@ -211,3 +211,52 @@ func TestTheRestOfAGangStartsAfterItsCore(t *testing.T) {
 		require.Equal(t, want, []int{s.running(a), s.running(b)})
 	}
 }
+
+// TestAFullPoolGivesUpItsOwnToHaveOthersLeave: a pool that has all the CPUs that it is entitled to, or that its limit lets it have, and less of
+// the memory, has some of its own leave beside those of another pool that has too much of that, for work of its own that is more urgent, or
+// of a job that has nothing.
+func TestAFullPoolGivesUpItsOwnToHaveOthersLeave(t *testing.T) {
+	for _, world := range []struct {
+		order  cluster.PoolOrder
+		limit  int64
+		memory int64 // of a task of the second job
+		least  int   // that are to run
+	}{
+		{cluster.PriorityFIFO, 20, 16, 8},
+		{cluster.PriorityFIFO, cluster.NoLimit, 16, 7},
+		{cluster.PriorityFIFO, cluster.NoLimit, 4, 25},
+		{cluster.FairJobs, 20, 16, 8},
+		{cluster.FairJobs, cluster.NoLimit, 16, 6},
+		{cluster.FairJobs, cluster.NoLimit, 4, 12},
+	} {
+		s := newShared(t)
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Order: world.order, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: world.limit, Share: 1},
+		}}})
+		s.pool("root/b", 0)
+		for i := range 5 {
+			s.host(i, vector(10, 60))
+		}
+		asks := func(memory int64) func(*cluster.JobSpec) {
+			return func(j *cluster.JobSpec) { j.Task.Resources = vector(1, memory) }
+		}
+		s.job("root/a", 40, 1, asks(1))
+		s.settle()
+		s.job("root/b", 40, 1, asks(8))
+		for range 5 {
+			s.step()
+			s.leave()
+		}
+		second := s.job("root/a", 40, 1, asks(world.memory), func(j *cluster.JobSpec) {
+			if world.order == cluster.PriorityFIFO {
+				j.Priority = 1
+			}
+		})
+		for range 4 {
+			s.step()
+			s.leave()
+		}
+		require.GreaterOrEqual(t, s.running(second), world.least, "%+v", world)
+		require.Empty(t, s.step().Displacements, "%+v", world)
+	}
+}

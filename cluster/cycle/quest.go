@@ -14,10 +14,12 @@ type quest struct {
 	moves   bool
 	at      int // clock of hosts
 	patient bool
-	to      pool.Beneficiary // which lacks all that it asks for
-	beyond  cluster.PoolPath // where it may not have more, unless somebody leaves; see pool.Ledger
-	vain    bool             // nobody might who would change that
-	outlook *outlook         // nil if so
+	to      pool.Beneficiary  // which lacks all that it asks for
+	beyond  cluster.PoolPath  // where it may not have more, unless somebody leaves; see pool.Ledger
+	full    bool              // so on the same host: it is for no limit, for which somebody may leave elsewhere
+	excess  cluster.Resources // then: what has to leave there, at least
+	vain    bool              // nobody might who would change that
+	outlook *outlook          // nil if so
 }
 
 // seek returns the quest of the class, anew if something has been planned since. Complexity: the groups then.
@@ -35,10 +37,22 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	if d.borrows { // nothing that is counted leaves for it
 		q.beyond = ""
 	}
+	if q.full = q.beyond != "" && d.p.mayHave(c.group, 1); q.full {
+		q.excess = d.p.ledger.Excess(unit, q.beyond)
+	}
 	if q.vain = q.beyond != "" && !slices.ContainsFunc(d.p.groupOrder, func(g *group) bool { return d.lightens(q, g) }); !q.vain {
 		q.outlook = d.outlook(q)
 	}
 	return q
+}
+
+// mayStop reports whether the pools allow the one to be stopped for the other; where the pool of that has all that it is entitled to, whether
+// they would once others of it had left.
+func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
+	if q.beyond != "" {
+		return to.Gives(from)
+	}
+	return to.MayStop(from)
 }
 
 // lightens reports whether units of the group count where the quest has too much, and might be stopped for it.
@@ -50,9 +64,10 @@ func (d *displacer) lightens(q *quest, g *group) bool {
 type giving uint8
 
 const (
-	staysOn giving = iota // not at all
-	goesOn                // for another host, if one has room for them
-	givesUp               // also if none has
+	staysOn   giving = iota // not at all
+	goesOn                  // for another host, if one has room for them
+	givesUp                 // also if none has
+	givesBack               // and that is what its pool has too much of
 )
 
 // givings returns how the units of each group might leave for the quest: what lacks in fewer dimensions may not have anybody leave whom
@@ -71,7 +86,10 @@ func (d *displacer) mayGive(q *quest, g *group) giving {
 	switch {
 	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
 		return staysOn
-	case g.key.gang || q.to.MayStop(d.p.donor(g)): // a gang gives more than one of it
+	case g.key.gang || q.mayStop(&q.to, d.p.donor(g)): // a gang gives more than one of it
+		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
+			return givesBack
+		}
 		return givesUp
 	case q.moves && !g.key.revocable && d.someRoom(g):
 		return goesOn
@@ -114,20 +132,23 @@ const outlooks = 8
 type outlook struct {
 	giving []giving // by index of the group
 	some   bool     // some group gives
+	full   bool     // some group gives back, and on each host some of such have to leave
 	number int      // of the planner's, another one whenever who gives changes
 	views  []view   // by index of the host
 }
 
 // view is what one host could have left, as of when somebody asked.
 type view struct {
-	at     int     // stamp of the host
-	number int     // of the outlook then
-	left   bool    // somebody leaves it
-	gives  *group  // might leave it
-	others bool    // not only of that group
-	most   space   // if all left who might
-	sure   instant // when what follows was asked
-	least  space   // if those did, save who only might for another host, and has none
+	at     int               // stamp of the host
+	number int               // of the outlook then
+	left   bool              // somebody leaves it
+	gives  *group            // might leave it
+	others bool              // not only of that group
+	back   cluster.Resources // what they have who give back
+	gangs  bool              // some of these are of a gang: more of it may leave elsewhere
+	most   space             // if all left who might
+	sure   instant           // when what follows was asked
+	least  space             // if those did, save who only might for another host, and has none
 }
 
 // instant is a state of a plan: as long as it is the same nothing else is planned.
@@ -148,6 +169,7 @@ func (d *displacer) outlook(q *quest) *outlook {
 		d.p.looks++
 		all[i].number = d.p.looks
 		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
+		all[i].full = slices.Contains(gives, givesBack)
 	}
 	o := all[i]
 	o.giving = append(o.giving[:0], gives...)
@@ -181,6 +203,9 @@ func (o *outlook) of(d *displacer, h *host) *view {
 				v.most.add(u, 1)
 				v.others = v.others || v.gives != nil && v.gives != g
 				v.gives = g
+				if o.giving[g.index] == givesBack {
+					v.back, v.gangs = v.back.Add(g.request), v.gangs || g.key.gang
+				}
 			}
 		}
 	}
@@ -193,6 +218,9 @@ func (v *view) stirs(g *group) bool {
 	return v.left || v.others || v.gives != nil && (v.gives != g || !g.key.gang)
 }
 
+// covers reports whether those who give back could have so much.
+func (v *view) covers(excess *cluster.Resources) bool { return v.gangs || excess.Fits(v.back) }
+
 // couldTake reports whether the host has room for a task of the class, or could have if all left who might. Complexity: constant, save
 // for what nobody has asked before.
 func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
@@ -201,7 +229,7 @@ func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
 		return false
 	}
 	room := d.promised(h)
-	return room.takes(h, c.row.task) || h.loose > 0 && o.of(d, h).most.takes(h, c.row.task)
+	return room.takes(h, c.row.task) || h.loose > 0 && o.of(d, h).most.takes(h, c.row.task) && (!o.full || !o.of(d, h).back.IsZero())
 }
 
 // surelyTakes reports whether it could have room if nobody left who only might for another host, and has none.
@@ -211,7 +239,7 @@ func (o *outlook) surelyTakes(d *displacer, h *host, task *cluster.TaskSpec) boo
 		v.sure = now
 		v.least.become(d.promised(h))
 		for _, u := range h.units {
-			if g := o.giving[u.group.index]; !u.leaves() && (g == givesUp || g == goesOn && d.refuge(u) != nil) {
+			if g := o.giving[u.group.index]; !u.leaves() && (g >= givesUp || g == goesOn && d.refuge(u) != nil) {
 				v.least.add(u, 1)
 			}
 		}

@@ -15,7 +15,7 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (n int) {
 	p := s.planner
 	d := &displacer{p: p}
 	for _, o := range p.outlooks {
-		fresh := &outlook{giving: o.giving, number: o.number, views: make([]view, len(p.hosts.byIndex))}
+		fresh := &outlook{giving: o.giving, full: o.full, number: o.number, views: make([]view, len(p.hosts.byIndex))}
 		for _, h := range p.hosts.byIndex {
 			if h == nil {
 				continue
@@ -27,7 +27,8 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (n int) {
 				continue
 			}
 			kept, now := &o.views[h.index], fresh.of(d, h)
-			require.Equal(t, []any{now.left, now.others, now.gives}, []any{kept.left, kept.others, kept.gives})
+			require.Equal(t, []any{now.left, now.others, now.gives, now.gangs}, []any{kept.left, kept.others, kept.gives, kept.gangs})
+			require.True(t, now.back.Equal(kept.back))
 			require.True(t, now.most.amounts.Equal(kept.most.amounts) && now.most.over.Equal(kept.most.over))
 			require.True(t, slices.Equal(now.most.gpus, kept.most.gpus))
 			n++

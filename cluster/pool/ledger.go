@@ -179,7 +179,21 @@ func (l *Ledger) Beneficiary(u Unit, dims []string) Beneficiary {
 }
 
 // MayStop is [Ledger.Permits] for the two. Complexity: the depth of the pools and their dimensions.
-func (b *Beneficiary) MayStop(d *Donor) bool {
+func (b *Beneficiary) MayStop(d *Donor) bool { return b.Stays(d) && b.Gives(d) }
+
+// Stays reports what the law asks of the one who gains: that its pools stay within what they are entitled to. Complexity: as MayStop.
+func (b *Beneficiary) Stays(d *Donor) bool {
+	if b.Revocable || d.Revocable || b.leaf == d.leaf {
+		return true
+	}
+	if common := b.ledger.common(b.leaf, d.leaf); common != b.common {
+		b.see(common)
+	}
+	return b.entitled && b.ledger.policy(b.common).Across(b.reserved)
+}
+
+// Gives reports what the law asks of the one who loses, and all that it asks inside a leaf. Complexity: as MayStop.
+func (b *Beneficiary) Gives(d *Donor) bool {
 	if b.Revocable || d.Revocable {
 		return !b.Revocable
 	}
@@ -191,11 +205,9 @@ func (b *Beneficiary) MayStop(d *Donor) bool {
 		}
 		return b.inside.Inside(to, from)
 	}
-	if common := l.common(b.leaf, d.leaf); common != b.common {
-		b.see(common)
-	}
-	return b.entitled && l.policy(b.common).Across(b.reserved) && slices.ContainsFunc(b.dims, func(dim int) bool {
-		for i := d.leaf; i != b.common; i = l.tree.nodes[i].parent {
+	common := l.common(b.leaf, d.leaf)
+	return l.policy(common).Across(true) && slices.ContainsFunc(b.dims, func(dim int) bool {
+		for i := d.leaf; i != common; i = l.tree.nodes[i].parent {
 			if d.gives[dim] == 0 || l.holds[i][dim]-d.gives[dim] < l.tree.nodes[i].entitled[dim] {
 				return false
 			}
@@ -227,6 +239,15 @@ func (l *Ledger) Beyond(u Unit) cluster.PoolPath {
 	return ""
 }
 
+// Excess returns what a pool would have to give up of what the unit asks for, to end within what it is entitled to or with no more than it has.
+func (l *Ledger) Excess(u Unit, p cluster.PoolPath) cluster.Resources {
+	i, over := l.tree.at(p), l.vector(u.Request)
+	for d, n := range over {
+		over[d] = max(0, min(n, sum(l.holds[i][d], n)-l.tree.nodes[i].entitled[d]))
+	}
+	return l.tree.resources(over)
+}
+
 // beyond is Beyond for the pools from lowest up to the one below top, of which there is none if that is not above it, and −1 for "".
 // Neither is beside the other.
 func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
@@ -236,6 +257,27 @@ func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
 		}
 	}
 	return -1
+}
+
+// Keeps reports whether the pool of a unit that is not booked yet, and each above it, would end with it, of all that it asks for, within what it
+// is entitled to, or with no more than before the others left, which are booked. Complexity: the depth of the pool times the others and the
+// dimensions.
+func (l *Ledger) Keeps(u Unit, left []Unit) bool {
+	asks := l.vector(u.Request)
+	for i := l.tree.at(u.Pool); i >= 0; i = l.tree.nodes[i].parent {
+		n, more := &l.tree.nodes[i], slices.Clone(asks)
+		for _, v := range left {
+			if !v.Revocable && n.pool.Path.Covers(v.Pool) {
+				subTimes(more, l.vector(v.Request), 1)
+			}
+		}
+		for d, ask := range asks {
+			if ask > 0 && more[d] > 0 && sum(l.holds[i][d], ask) > n.entitled[d] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // MayReturn reports whether a unit that was stopped, and is not booked any more, may stay after all although another one,

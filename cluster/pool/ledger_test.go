@@ -310,3 +310,33 @@ func TestWhereAUnitDoesNotStay(t *testing.T) {
 	require.Empty(t, at("root/a/x", 1))
 	require.Equal(t, cluster.PoolPath("root/a"), at("root/a/x", 2))
 }
+
+// A pool that has all of one dimension, and less of another, keeps to that with a unit for which as much of its own leaves of the one: what that
+// gives of the other does not matter. Only then does work of others leave for it.
+func TestAFullPoolKeepsToWhatItHas(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpuMemory(100, 100))
+	a.SetQueue("root/a", []pool.Group{batch(0, 1, cpuMemory(1, 0), 50, 0), batch(1, 2, cpuMemory(1, 1), 0, 50)})
+	a.SetQueue("root/b", []pool.Group{batch(0, 1, cpuMemory(1, 2), 50, 50)})
+	a.Run(1)
+	l := a.Ledger()
+	wants := pool.Unit{Pool: "root/a", Priority: 1, Request: cpuMemory(1, 1)}
+	own, other := pool.Unit{Pool: "root/a", Request: cpuMemory(1, 0)}, pool.Unit{Pool: "root/b", Request: cpuMemory(1, 2)}
+
+	to, from := l.Beneficiary(wants, []string{cluster.Memory.String()}), l.Donor(other)
+	require.True(t, to.Gives(&from))
+	require.False(t, to.Stays(&from))
+	require.False(t, to.MayStop(&from))
+	require.False(t, l.Keeps(wants, nil))
+	require.Equal(t, cpu(1), l.Excess(wants, "root/a"))
+	l.Remove(own)
+	to = l.Beneficiary(wants, []string{cluster.Memory.String()})
+	require.True(t, to.Stays(&from))
+	require.True(t, to.MayStop(&from))
+	require.False(t, l.Keeps(wants, []pool.Unit{own}), "there is no memory")
+	l.Remove(other)
+	require.True(t, l.Keeps(wants, []pool.Unit{own, other}))
+
+	l.Add(own) // it has one more than it is entitled to
+	require.True(t, l.Keeps(wants, []pool.Unit{own, other}), "no more than before")
+	require.False(t, l.Keeps(wants, []pool.Unit{other}))
+}
