@@ -173,6 +173,17 @@ func (t *tables) Pools() iter.Seq[*Pool] { return ascend(t.pools, "") }
 // Hosts yields the hosts with ids from the given one on, by id.
 func (t *tables) Hosts(from HostID) iter.Seq[*Host] { return t.hosts.from(from) }
 
+// ShardHosts yields the hosts of a shard, by id.
+func (t *tables) ShardHosts(shard ShardID) iter.Seq[*Host] {
+	return func(yield func(*Host) bool) {
+		for h := range t.hosts.from(MakeHostID(shard, "")) {
+			if h.ID.Shard() != shard || !yield(h) {
+				return
+			}
+		}
+	}
+}
+
 // Jobs yields the jobs with uids from the given one on, in the order of submission.
 func (t *tables) Jobs(from JobUID) iter.Seq[*Job] { return records(&t.jobs, uint64(from)) }
 

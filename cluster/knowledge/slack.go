@@ -100,7 +100,7 @@ func (s *Slack) Measured(snap *cluster.Snapshot, shard cluster.ShardID, at clust
 		slack[t.Host] = slack[t.Host].Add(s.left(asked, u.belief))
 	}
 	lent := snap.Lending() > 0
-	return s.tell(at, ofShard(snap, shard), func(h *cluster.Host) (next cluster.Resources) {
+	return s.tell(at, snap.ShardHosts(shard), func(h *cluster.Host) (next cluster.Resources) {
 		if lent {
 			next = inSteps(slack[h.ID], h.Capacity)
 		}
@@ -138,17 +138,6 @@ func (s *Slack) begin(at cluster.Time) {
 		}
 	}
 	s.last = at
-}
-
-// ofShard yields the hosts of a shard.
-func ofShard(snap *cluster.Snapshot, shard cluster.ShardID) iter.Seq[*cluster.Host] {
-	return func(yield func(*cluster.Host) bool) {
-		for h := range snap.Hosts(cluster.MakeHostID(shard, "")) {
-			if h.ID.Shard() != shard || !yield(h) {
-				return
-			}
-		}
-	}
 }
 
 // tell returns what changes when the slack of the hosts is the given one.

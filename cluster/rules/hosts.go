@@ -11,20 +11,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// HostsOf yields the hosts of a shard, by id.
-func HostsOf(in interface {
-	Hosts(from cluster.HostID) iter.Seq[*cluster.Host]
-}, shard cluster.ShardID,
-) iter.Seq[*cluster.Host] {
-	return func(yield func(*cluster.Host) bool) {
-		for h := range in.Hosts(cluster.MakeHostID(shard, "")) {
-			if h.ID.Shard() != shard || !yield(h) {
-				return
-			}
-		}
-	}
-}
-
 // ReportHosts takes in what a shard says of its hosts, by the shard's own names. A host that it does not see any more,
 // because gone names it or because the report is full and leaves it out, becomes unreachable, and Settle removes it when
 // nothing is known of it that has to be there when it comes back. Hosts that have not changed cause no event.
@@ -34,7 +20,7 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 		lost[name] = true
 	}
 	var missing []*cluster.Host
-	for h := range HostsOf(tx.State(), shard) {
+	for h := range tx.State().ShardHosts(shard) {
 		if _, there := hosts[h.ID.Name()]; !there && !h.Gone && (full || lost[h.ID.Name()]) {
 			missing = append(missing, h)
 		}

@@ -165,7 +165,7 @@ func runOf(e *cluster.TaskStatus) cluster.RunID { return cluster.RunID{Task: e.T
 // boundTo lists the tasks bound to the shard's hosts.
 func boundTo(tx *Tx, shard cluster.ShardID) []cluster.TaskKey {
 	var keys []cluster.TaskKey
-	for h := range HostsOf(tx.State(), shard) {
+	for h := range tx.State().ShardHosts(shard) {
 		keys = append(keys, h.Tasks...)
 	}
 	return keys

@@ -59,7 +59,7 @@ func (c *control) dispatch(ctx context.Context) error {
 		}
 		if first || all {
 			changes.Tasks = nil
-			for h := range rules.HostsOf(snapshot, c.shard) {
+			for h := range snapshot.ShardHosts(c.shard) {
 				changes.Tasks = append(changes.Tasks, h.Tasks...)
 			}
 		}

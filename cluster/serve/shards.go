@@ -102,7 +102,7 @@ func named(folder string) string {
 
 // runs reports whether there are tasks on the hosts of a shard.
 func runs(in *cluster.Snapshot, shard cluster.ShardID) bool {
-	for h := range rules.HostsOf(in, shard) {
+	for h := range in.ShardHosts(shard) {
 		if len(h.Tasks) > 0 {
 			return true
 		}

@@ -104,7 +104,7 @@ func (l *link) connect() {
 		}
 		l.ready = true
 		var bound []cluster.TaskKey
-		for h := range rules.HostsOf(p.snapshot, l.shard) {
+		for h := range p.snapshot.ShardHosts(l.shard) {
 			bound = append(bound, h.Tasks...)
 		}
 		p.dispatch(bound)
