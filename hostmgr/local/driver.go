@@ -344,7 +344,7 @@ func (d *driver) Inventory() []hostmgr.Status {
 			all = append(all, r.status)
 		}
 	}
-	slices.SortFunc(all, func(a, b hostmgr.Status) int { return compareRuns(a.Run, b.Run) })
+	slices.SortFunc(all, func(a, b hostmgr.Status) int { return a.Run.Compare(b.Run) })
 	return all
 }
 

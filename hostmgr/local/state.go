@@ -172,7 +172,7 @@ func (s *stateFolder) loadReleased() (map[cluster.RunID]*kept, error) {
 // surplus returns which of the kept runs have to go, oldest first. Complexity: O(n log n).
 func (r Retention) surplus(all []*kept, at cluster.Time) []*kept {
 	slices.SortFunc(all, func(a, b *kept) int {
-		return cmp.Or(cmp.Compare(a.ended, b.ended), compareRuns(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.ended, b.ended), a.id.Compare(b.id))
 	})
 	var bytes int64
 	for i, k := range slices.Backward(all) { // newest first, as long as there is room
@@ -182,10 +182,6 @@ func (r Retention) surplus(all []*kept, at cluster.Time) []*kept {
 		}
 	}
 	return nil
-}
-
-func compareRuns(a, b cluster.RunID) int {
-	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Run, b.Run))
 }
 
 // removeAll removes a folder, also where a task has taken its own rights away. One in which a task has left a mount stays: what is
