@@ -60,7 +60,7 @@ func (s *State) noteImages(at Time, task *TaskSpec, h HostID) {
 		if old := find(s.images, image.Name); old != nil {
 			next.Hosts = old.Hosts
 		} else {
-			s.forgetImage()
+			forgetOldest(s.images, MaxImages, func(x *ImageHosts) Time { return x.Seen })
 		}
 		if !slices.Contains(next.Hosts, h) {
 			kept := next.Hosts[max(0, len(next.Hosts)+1-MaxImageHosts):]
@@ -69,20 +69,6 @@ func (s *State) noteImages(at Time, task *TaskSpec, h HostID) {
 		}
 		s.images.Set(next.Name, &next)
 	}
-}
-
-// forgetImage makes place for one more image.
-func (s *State) forgetImage() {
-	if s.images.Len() < MaxImages {
-		return
-	}
-	var oldest *ImageHosts
-	for x := range s.Images() {
-		if oldest == nil || x.Seen < oldest.Seen {
-			oldest = x
-		}
-	}
-	s.images.Delete(oldest.Name)
 }
 
 // removeImages forgets what a host has that is no more. Complexity: all that is remembered of images.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -251,6 +252,21 @@ func ascend[K interface {
 	return func(yield func(V) bool) {
 		m.Ascend(from, func(_ K, v V) bool { return yield(v) })
 	}
+}
+
+// forgetOldest makes place for one more in a table of most at most: what has not been seen for longest goes, of equals the first by name.
+func forgetOldest[V any](m *btree.Map[string, V], most int, seen func(V) Time) {
+	if m.Len() < most {
+		return
+	}
+	var oldest string
+	at := Time(math.MaxInt64)
+	for name, v := range m.Scan {
+		if seen(v) < at {
+			oldest, at = name, seen(v)
+		}
+	}
+	m.Delete(oldest)
 }
 
 func records[V any](m *radix.Map[V], from uint64) iter.Seq[*V] {

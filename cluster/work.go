@@ -228,7 +228,7 @@ func (s *State) learn(at Time, t *Task, j *Job, peak Resources) {
 	}
 	w := find(s.works, name)
 	if w == nil {
-		s.forgetWork()
+		forgetOldest(s.works, MaxWorks, func(w *Work) Time { return w.Seen })
 		w = &Work{Name: name}
 	}
 	var kind string
@@ -241,20 +241,6 @@ func (s *State) learn(at Time, t *Task, j *Job, peak Resources) {
 	}
 	s.works.Set(name, w.after(at, at.Sub(t.Started), peak, kind, beside))
 	s.lessons++
-}
-
-// forgetWork makes place for one more kind of work.
-func (s *State) forgetWork() {
-	if s.works.Len() < MaxWorks {
-		return
-	}
-	var oldest *Work
-	for w := range s.Works() {
-		if oldest == nil || w.Seen < oldest.Seen {
-			oldest = w
-		}
-	}
-	s.works.Delete(oldest.Name)
 }
 
 // company counts the other tasks on the host by kind of work, those that do not say theirs left out, by name.
