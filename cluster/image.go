@@ -41,15 +41,6 @@ type ImageHosts struct {
 	Hosts []HostID // that began runs in it, in the order in which it came to them
 }
 
-// HostsOfImage returns the hosts on which tasks in the image run or ran, as far as that is remembered. The caller must not
-// modify them.
-func (t *tables) HostsOfImage(name string) []HostID {
-	if x := find(t.images, name); x != nil {
-		return x.Hosts
-	}
-	return nil
-}
-
 // Images yields all images that are remembered, by name.
 func (t *tables) Images() iter.Seq[*ImageHosts] { return ascend(t.images, "") }
 

@@ -50,6 +50,14 @@ func (s *imaged) run(image string, bytes int64, host HostID) {
 	s.emit(&TaskStatus{Task: k, Run: 1, State: TaskFailed})
 }
 
+// hostsOfImage returns the hosts on which tasks in the image run or ran, as far as that is remembered.
+func (t *tables) hostsOfImage(name string) []HostID {
+	if x := find(t.images, name); x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
 func TestHostsOfImagesAreRememberedAndKept(t *testing.T) {
 	s := &imaged{State: NewState(), t: t}
 	s.run("unknown", 0, "s/a")
@@ -59,8 +67,8 @@ func TestHostsOfImagesAreRememberedAndKept(t *testing.T) {
 	require.Equal(t, uint64(2), s.Lessons())
 	s.run("web", 5, "s/b")
 	require.Equal(t, uint64(2), s.Lessons(), "it had it")
-	require.Equal(t, []HostID{"s/b", "s/a"}, s.HostsOfImage("web"))
-	require.Empty(t, s.HostsOfImage("unknown"))
+	require.Equal(t, []HostID{"s/b", "s/a"}, s.hostsOfImage("web"))
+	require.Empty(t, s.hostsOfImage("unknown"))
 
 	snapshot, _ := s.Snapshot()
 	again := NewState()
@@ -70,8 +78,8 @@ func TestHostsOfImagesAreRememberedAndKept(t *testing.T) {
 	require.Equal(t, slices.Collect(s.Images()), slices.Collect(again.Images()))
 
 	s.emit(&HostRemoved{ID: "s/b"})
-	require.Equal(t, []HostID{"s/a"}, s.HostsOfImage("web"))
-	require.Equal(t, []HostID{"s/b", "s/a"}, snapshot.HostsOfImage("web"), "a snapshot does not change")
+	require.Equal(t, []HostID{"s/a"}, s.hostsOfImage("web"))
+	require.Equal(t, []HostID{"s/b", "s/a"}, snapshot.hostsOfImage("web"), "a snapshot does not change")
 	require.Equal(t, uint64(3), s.Lessons())
 }
 
@@ -81,13 +89,13 @@ func TestMemoryOfImagesIsBounded(t *testing.T) {
 	for i := range MaxImageHosts + 2 {
 		s.run("wide", 1, HostID(fmt.Sprintf("s/%d", i)))
 	}
-	require.Len(t, s.HostsOfImage("wide"), MaxImageHosts)
-	require.NotContains(t, s.HostsOfImage("wide"), HostID("s/1"), "it came there first")
-	require.Contains(t, s.HostsOfImage("wide"), HostID("s/2"))
+	require.Len(t, s.hostsOfImage("wide"), MaxImageHosts)
+	require.NotContains(t, s.hostsOfImage("wide"), HostID("s/1"), "it came there first")
+	require.Contains(t, s.hostsOfImage("wide"), HostID("s/2"))
 	for i := range MaxImages - 1 {
 		s.run(fmt.Sprintf("another %d", i), 1, "s/0")
 	}
 	require.Equal(t, MaxImages, len(slices.Collect(s.Images())))
-	require.Empty(t, s.HostsOfImage("old"))
-	require.NotEmpty(t, s.HostsOfImage("wide"))
+	require.Empty(t, s.hostsOfImage("old"))
+	require.NotEmpty(t, s.hostsOfImage("wide"))
 }

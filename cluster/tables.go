@@ -216,14 +216,11 @@ func (t *tables) TasksOf(job JobUID, from uint32) iter.Seq[*Task] {
 	}
 }
 
-// Work returns what was learned of a kind of work, nil for nothing.
-func (t *tables) Work(name string) *Work { return find(t.works, name) }
-
 // Works yields all that was learned, by name.
 func (t *tables) Works() iter.Seq[*Work] { return ascend(t.works, "") }
 
 // Lessons counts what was learned since the state was made or loaded, of runs and of where images are: as long as it stays, so
-// does what Work and HostsOfImage return.
+// does what Works and Images yield.
 func (t *tables) Lessons() uint64 { return t.lessons }
 
 // IsLeaf reports whether a pool exists and has no children. Complexity: O(log pools).

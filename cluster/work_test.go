@@ -115,8 +115,8 @@ func TestWorkIsLearnedAndKept(t *testing.T) {
 	end(sort, TaskSucceeded)
 	end(noise, TaskFailed)
 	require.Equal(t, uint64(1), s.Lessons())
-	require.Nil(t, s.Work("noise"), "a run that failed says nothing about the work")
-	w := s.Work("sort")
+	require.Nil(t, find(s.works, "noise"), "a run that failed says nothing about the work")
+	w := find(s.works, "sort")
 	require.Equal(t, peak, w.Peak)
 	require.Equal(t, int64(60_000), w.Pair("new", "").Milli)
 
@@ -125,12 +125,12 @@ func TestWorkIsLearnedAndKept(t *testing.T) {
 	for part := range snapshot.Parts() {
 		require.NoError(t, again.Apply(Record{Event: part}))
 	}
-	require.Equal(t, w, again.Work("sort"))
+	require.Equal(t, w, find(again.works, "sort"))
 	require.Equal(t, int64(3000), s.Turnover().Within(TurnoverWindow, 2+Time(time.Minute)).Fixed[CPU], "all three made room")
 	require.Equal(t, s.Turnover(), again.Turnover())
 
 	emit(1, &TaskStatus{Task: early, Run: 1, State: TaskSucceeded, Peak: &peak})
-	require.Nil(t, s.Work("early"), "it ended before it started, as when the clock is set back")
+	require.Nil(t, find(s.works, "early"), "it ended before it started, as when the clock is set back")
 }
 
 // A run teaches of the work that it does, and is company of that kind, though its job is to do another by now.
@@ -154,6 +154,6 @@ func TestWorkIsThatOfTheRun(t *testing.T) {
 	first := MakeTaskKey(1, 0)
 	require.Equal(t, []Company{{"sort", 1}}, s.company(s.Host("s/h"), first))
 	emit(Time(time.Minute), &TaskStatus{Task: first, Run: 1, State: TaskSucceeded})
-	require.NotNil(t, s.Work("sort"))
-	require.Nil(t, s.Work("scan"))
+	require.NotNil(t, find(s.works, "sort"))
+	require.Nil(t, find(s.works, "scan"))
 }

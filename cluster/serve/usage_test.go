@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -37,11 +38,13 @@ func TestTheHighestUsageIsLearned(t *testing.T) {
 		}, 10*time.Second, time.Millisecond)
 	}
 	sh.report(t, 2, run, sluicev1.RunState_RUN_STATE_SUCCEEDED)
-	var work *cluster.Work
+	var works []*cluster.Work
 	require.Eventually(t, func() bool {
-		work = a.Snapshot().Work("sort")
-		return work != nil
+		works = slices.Collect(a.Snapshot().Works())
+		return len(works) > 0
 	}, 10*time.Second, time.Millisecond)
+	work := works[0]
+	require.Equal(t, "sort", work.Name)
 	require.Equal(t, int64(700), work.Peak.Fixed[cluster.CPU])
 	require.Equal(t, int64(1000), work.Peak.Fixed[cluster.Memory])
 	require.Equal(t, int64(0), work.Peak.Fixed[cluster.Disk])
