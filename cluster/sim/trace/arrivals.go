@@ -17,7 +17,7 @@ import (
 // Mode says when jobs arrive. The zero value leaves everything as recorded.
 type Mode struct {
 	// OfferedLoad, if not 0, compresses the arrivals until the offered load reaches this part of the capacity (0.9 is
-	// 90 %); durations are kept. See OfferedLoad for what that is.
+	// 90 %); durations are kept. See offeredLoad for what that is.
 	OfferedLoad float64
 
 	// Demand, if not 0, ignores the recorded times: jobs arrive one by one, Gap apart, until together they ask for this
@@ -132,17 +132,6 @@ type Compression struct {
 	Span   time.Duration `json:"-"`            // from the first to the last arrival
 }
 
-// OfferedLoad returns the offered load of jobs on hosts, if all submission times were multiplied by factor: the largest
-// part of the capacity, in any dimension and at any time, that would be in use if every instance started when its job is
-// submitted. Formally,
-//
-//	max over t, d of  Σ { request_d(i) : factor·submit(i) ≤ t < factor·submit(i) + duration(i) } / capacity_d .
-//
-// It never falls as the factor falls. Complexity: n log n for n different (job, duration).
-func OfferedLoad(hosts []Host, jobs []*Job, factor float64) float64 {
-	return offeredLoad(intervalsOf(capacityOf(hosts), jobs), factor)
-}
-
 // interval is what instances of one job with one duration would take.
 type interval struct {
 	submit   time.Duration
@@ -164,6 +153,12 @@ func intervalsOf(capacity cluster.Resources, jobs []*Job) []interval {
 	return out
 }
 
+// offeredLoad returns the offered load if all submission times were multiplied by factor: the largest part of the capacity,
+// in any dimension and at any time, that would be in use if every instance started when its job is submitted. Formally,
+//
+//	max over t, d of  Σ { request_d(i) : factor·submit(i) ≤ t < factor·submit(i) + duration(i) } / capacity_d .
+//
+// It never falls as the factor falls. Complexity: n log n for n intervals.
 func offeredLoad(intervals []interval, factor float64) float64 {
 	type end struct {
 		at    time.Duration

@@ -30,6 +30,10 @@ func drawJobs(t *rapid.T) []*Job {
 	return jobs
 }
 
+func loadOf(hosts []Host, jobs []*Job, factor float64) float64 {
+	return offeredLoad(intervalsOf(capacityOf(hosts), jobs), factor)
+}
+
 // concurrentPeak is the offered load by its definition: at every arrival, add up everything that runs.
 func concurrentPeak(hosts []Host, jobs []*Job, factor float64) float64 {
 	capacity, peak := capacityOf(hosts), 0.0
@@ -55,7 +59,7 @@ func TestOfferedLoadIsThePeak(t *testing.T) {
 		jobs := drawJobs(t)
 		last := -1.0
 		for _, factor := range []float64{2, 1, 0.5, 0.01, 0} {
-			got := OfferedLoad(hosts, jobs, factor)
+			got := loadOf(hosts, jobs, factor)
 			require.InDelta(t, concurrentPeak(hosts, jobs, factor), got, 1e-9)
 			require.GreaterOrEqual(t, got, last-1e-9, "faster arrivals, lower load")
 			last = got
@@ -71,18 +75,18 @@ func TestCompress(t *testing.T) {
 		w := &Workload{Hosts: hosts, Jobs: fromSlice(clone(recorded)), Arrivals: true, Departures: true}
 		if err := (Mode{OfferedLoad: load}).apply(w, 1); err != nil {
 			require.ErrorContains(t, err, "however far apart")
-			require.GreaterOrEqual(t, OfferedLoad(hosts, recorded, maxStretch), load)
+			require.GreaterOrEqual(t, loadOf(hosts, recorded, maxStretch), load)
 			return
 		}
 		jobs, err := collect(w.Jobs)
 		require.NoError(t, err)
 		c := w.Compression
 		require.Len(t, jobs, c.Copies*len(recorded))
-		require.InDelta(t, c.Load, OfferedLoad(hosts, jobs, 1), 1e-6)
+		require.InDelta(t, c.Load, loadOf(hosts, jobs, 1), 1e-6)
 		require.GreaterOrEqual(t, c.Load, load)
 		if c.Factor > 1e-6 { // slower arrivals would not do
 			slower, _ := repeat(clone(recorded), c.Copies)
-			require.Less(t, OfferedLoad(hosts, slower, c.Factor*1.001), load)
+			require.Less(t, loadOf(hosts, slower, c.Factor*1.001), load)
 		}
 		v := validator{hosts: hosts}
 		for i, j := range jobs {
@@ -114,7 +118,7 @@ func TestCompressManyCopies(t *testing.T) {
 		require.NoError(t, v.check(j))
 	}
 	require.InDelta(t, 0.9, w.Compression.Load, 0.001)
-	require.InDelta(t, 0.9, OfferedLoad(hosts, jobs, 1), 0.001)
+	require.InDelta(t, 0.9, loadOf(hosts, jobs, 1), 0.001)
 	require.InDelta(t, float64(w.Compression.Span), w.Compression.Factor*19200*80*24*float64(time.Hour), 0.01*float64(w.Compression.Span))
 
 	recorded[0].Durations, recorded[2].Submit = forEver, maxSeconds*time.Second
@@ -163,8 +167,8 @@ func TestDemand(t *testing.T) {
 			}
 		}
 		// All run for ever: the offered load of all is their demand, and without the last one it is too small.
-		require.GreaterOrEqual(t, OfferedLoad(hosts, jobs, 1), m.Demand-1e-9)
-		require.Less(t, OfferedLoad(hosts, jobs[:len(jobs)-1], 1), m.Demand+1e-9)
+		require.GreaterOrEqual(t, loadOf(hosts, jobs, 1), m.Demand-1e-9)
+		require.Less(t, loadOf(hosts, jobs[:len(jobs)-1], 1), m.Demand+1e-9)
 	})
 }
 

@@ -117,7 +117,7 @@ func TestRecordedOpenbPeaks(t *testing.T) {
 	w := openRecorded(t, Options{Format: "openb", Jobs: openbList("default"), Hosts: openbHosts})
 	jobs, err := collect(w.Jobs)
 	require.NoError(t, err)
-	require.InDelta(t, 65.6/6212, OfferedLoad(w.Hosts, jobs, 1), 0.1/6212)
+	require.InDelta(t, 65.6/6212, loadOf(w.Hosts, jobs, 1), 0.1/6212)
 }
 
 func TestRecordedOpenbModes(t *testing.T) {
@@ -166,7 +166,7 @@ func TestRecordedPhilly(t *testing.T) {
 	require.EqualValues(t, 3_205_000, capacityOf(w.Hosts).Fixed[cluster.GPU])
 	jobs, err := collect(w.Jobs)
 	require.NoError(t, err)
-	require.InDelta(t, 538.0/3205, OfferedLoad(w.Hosts, jobs, 1), 2.0/3205)
+	require.InDelta(t, 538.0/3205, loadOf(w.Hosts, jobs, 1), 2.0/3205)
 	got := total(t, &Workload{Jobs: fromSlice(jobs)})
 	require.Equal(t, 30_522, got.jobs)
 	require.Len(t, got.pools, 8)
