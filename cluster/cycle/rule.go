@@ -234,17 +234,14 @@ func (x *leaf) holds(rec *cluster.Host, own int64) bool {
 	return n.least > x.number
 }
 
-// hinges reports whether the rule asks for the tasks of the set to be there, or may hold no more where they leave.
+// hinges reports whether the leaf asks for the tasks of the set to be there, or may hold no more where they leave.
+func (x *leaf) hinges(s *labelSet) bool {
+	return (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(s)
+}
+
+// hinges reports whether one of the rule's leaves does.
 func (r *rule) hinges(s *labelSet) bool {
-	if r == nil {
-		return false
-	}
-	for _, x := range r.order {
-		if (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(s) {
-			return true
-		}
-	}
-	return false
+	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hinges(s) })
 }
 
 // asAlike reports whether it is the same to the rule of which of the sets a task leaves.
@@ -252,9 +249,7 @@ func (r *rule) asAlike(a, b *labelSet) bool { return a == b || !r.hinges(a) && !
 
 // clings reports whether the rule, where it holds in the domains of the unit, would not if that left.
 func (r *rule) clings(u *unit) bool {
-	return r.hinges(u.set) && slices.ContainsFunc(r.order, func(x *leaf) bool {
-		return x.hard && (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(u.set) && !x.spares(u.host, 1)
-	})
+	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hard && x.hinges(u.set) && !x.spares(u.host, 1) })
 }
 
 // spares reports whether the leaf, which asks for tasks to be there, holds on the host when so many of them leave.
@@ -276,14 +271,7 @@ func (x *leaf) among(units []*unit, h *host) (n int64) {
 
 // unbegun reports whether the rule waits for first ones: where they would only rather be together, nobody waits.
 func (r *rule) unbegun() bool {
-	if r != nil {
-		for _, x := range r.order {
-			if x.hard && x.unbegun() {
-				return true
-			}
-		}
-	}
-	return false
+	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hard && x.unbegun() })
 }
 
 // anywhere reports whether it does, and they may be in any domain: none has room held, or is leaving.
