@@ -428,7 +428,7 @@ func (l *labels) planned(s *labelSet, h *host, n presence) {
 func (l *labels) takeBack(left int) {
 	for i := len(l.plan) - 1; i >= left; i-- {
 		c := l.plan[i]
-		l.count(c.set, c.host, presence{-c.by.most, -c.by.least})
+		l.count(c.set, c.host, c.by.times(-1))
 	}
 	l.plan = l.plan[:left]
 }

@@ -77,10 +77,10 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 
 // noteStart notes that tasks of the group start in this cycle.
 func (p *Planner) noteStart(g *group) {
-	k := &g.key
-	if !k.preemptible && !k.revocable || k.jobType == cluster.Stateful || k.jobType == cluster.Daemon {
+	if !g.displaceable() {
 		return
 	}
+	k := &g.key
 	priority := k.priority
 	if k.revocable {
 		priority = math.MinInt32

@@ -688,10 +688,7 @@ func touched(in *cluster.Snapshot, j *cluster.Job, seen []uint32) iter.Seq[*clus
 	}
 	return func(yield func(*cluster.Task) bool) {
 		for _, i := range j.Update.Active {
-			for len(seen) > 0 && seen[0] < i {
-				seen = seen[1:]
-			}
-			if len(seen) > 0 && seen[0] == i {
+			if _, is := slices.BinarySearch(seen, i); is {
 				continue
 			}
 			if t := in.Task(cluster.MakeTaskKey(j.UID, i)); t != nil && !yield(t) {
