@@ -137,8 +137,8 @@ type offers struct {
 	fell   int
 	fellIn []int
 
-	given  []uint64       // bit i%64 of word i/64: a class was offered the host of index i, which is not full yet
-	filled []uint64       // the same for those that were found full
+	given  hostSet        // those that a class was offered in the pass, and others may start on yet
+	filled hostSet        // those that were found full in it
 	least  flowgraph.Cost // that one of these asks for its next unit
 	seeder seeder
 
@@ -178,12 +178,9 @@ func (p *Planner) beginOffers() {
 
 // nextPass begins a pass in which what bases were is still known.
 func (p *Planner) nextPass() {
-	o, words := &p.offers, len(p.hosts.byIndex)/64+1
+	o, n := &p.offers, len(p.hosts.byIndex)
 	o.pass++
-	o.given, o.least = slices.Grow(o.given[:0], words)[:words], costmodels.MaxPrice
-	clear(o.given)
-	o.filled = slices.Grow(o.filled[:0], words)[:words]
-	clear(o.filled)
+	o.given, o.filled, o.least = o.given.empty(n), o.filled.empty(n), costmodels.MaxPrice
 }
 
 // ask has the pass go by the potentials of a solve, and notes what became cheaper by them.
@@ -198,12 +195,6 @@ func (p *Planner) ask(res solver.Result) {
 		o.bases[i] = base
 	}
 }
-
-// isGiven reports whether a class was offered the host in this pass, and others may start there yet.
-func (o *offers) isGiven(i int32) bool { return o.given[i/64]>>(i%64)&1 != 0 }
-
-// isFilled reports whether the host was found full in this pass.
-func (o *offers) isFilled(i int32) bool { return o.filled[i/64]>>(i%64)&1 != 0 }
 
 // offer returns what the pass remembers of a host.
 func (p *Planner) offer(i int32) *offer {
@@ -249,9 +240,9 @@ func (p *Planner) give(i int32, o *offer) {
 	o.units++
 	o.ask = p.risen(i, o)
 	if p.offers.least = min(p.offers.least, o.ask); o.full() {
-		p.offers.given[i/64] &^= 1 << (i % 64)
+		p.offers.given.remove(i)
 	} else {
-		p.offers.given[i/64] |= 1 << (i % 64)
+		p.offers.given.add(i)
 	}
 }
 

@@ -18,10 +18,10 @@ type link struct {
 
 // links is the arcs of a class to candidate hosts. The zero value has none.
 type links struct {
-	list  []*link  // in the order in which they were added; nil where one was removed, but not at the end
-	hosts []int32  // their hosts' indices, −1 where one was removed
-	holes int      // how many those are
-	to    []uint64 // where there ever were more than few, bit i%64 of word i/64: there is one to the host of index i
+	list  []*link // in the order in which they were added; nil where one was removed, but not at the end
+	hosts []int32 // their hosts' indices, −1 where one was removed
+	holes int     // how many those are
+	to    hostSet // where there ever were more than few, those to which there is one; see mark
 }
 
 // few is how many indices are compared as fast as a bit of many is found: one cache line.
@@ -34,7 +34,7 @@ func (s *links) has(i int32) bool {
 	if s.to == nil {
 		return slices.Contains(s.hosts, i)
 	}
-	return int(i/64) < len(s.to) && s.to[i/64]>>(i%64)&1 != 0
+	return int(i/64) < len(s.to) && s.to.has(i)
 }
 
 // all yields them in the order in which they were added. None may be added or removed meanwhile.
@@ -66,7 +66,7 @@ func (s *links) mark(i int32) {
 	if grow := int(i/64) + 1 - len(s.to); grow > 0 {
 		s.to = append(s.to, make([]uint64, grow)...)
 	}
-	s.to[i/64] |= 1 << (i % 64)
+	s.to.add(i)
 }
 
 // clear takes all out.
@@ -79,7 +79,7 @@ func (s *links) clear() {
 // remove takes one out. Complexity: constant, if as many are removed as were added.
 func (s *links) remove(l *link) {
 	if i := l.host.index; s.to != nil {
-		s.to[i/64] &^= 1 << (i % 64)
+		s.to.remove(i)
 	}
 	s.list[l.in], s.hosts[l.in] = nil, -1
 	s.holes++
@@ -99,3 +99,18 @@ func (s *links) remove(l *link) {
 	clear(s.list[len(kept):])
 	s.list, s.hosts, s.holes = kept, s.hosts[:len(kept)], 0
 }
+
+// hostSet is a set of hosts: bit i%64 of word i/64 for that of index i.
+type hostSet []uint64
+
+// empty returns an empty set for n hosts, in the same memory where that is enough.
+func (s hostSet) empty(n int) hostSet {
+	words := n/64 + 1
+	s = slices.Grow(s[:0], words)[:words]
+	clear(s)
+	return s
+}
+
+func (s hostSet) has(i int32) bool { return s[i/64]>>(i%64)&1 != 0 }
+func (s hostSet) add(i int32)      { s[i/64] |= 1 << (i % 64) }
+func (s hostSet) remove(i int32)   { s[i/64] &^= 1 << (i % 64) }

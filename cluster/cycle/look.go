@@ -18,8 +18,8 @@ type looked struct {
 	tasks   []lookedTask
 	gone    []cluster.JobUID // jobs
 	updated []*cluster.Job   // jobs that were updated, now or before
-	changed []uint64         // a bit for each host, by index
-	fetched int64            // by what is read ahead, which no compiler then takes away
+	changed hostSet
+	fetched int64 // by what is read ahead, which no compiler then takes away
 }
 
 type lookedHost struct {
@@ -65,12 +65,11 @@ func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 // lookHosts finds the distinct hosts: those that are known in the order in which they came to be, then the others by id.
 func (p *Planner) lookHosts(ids []cluster.HostID) {
 	l := &p.looked
-	l.changed = slices.Grow(l.changed[:0], len(p.hosts.byIndex)/64+1)[:len(p.hosts.byIndex)/64+1]
-	clear(l.changed)
+	l.changed = l.changed.empty(len(p.hosts.byIndex))
 	var others []cluster.HostID
 	for _, id := range ids {
 		if h := p.hosts.byID[id]; h != nil {
-			l.changed[h.index/64] |= 1 << (h.index % 64)
+			l.changed.add(h.index)
 		} else {
 			others = append(others, id)
 		}

@@ -230,7 +230,7 @@ func (w *pricer) ask(rec *cluster.Host) []flowgraph.Cost {
 func (w *pricer) merge(r *row, found []slot, c *changed) {
 	kept := r.head[:0]
 	for _, s := range r.head {
-		if !c.has(s.index()) {
+		if !c.set.has(s.index()) {
 			kept = append(kept, s)
 		}
 	}

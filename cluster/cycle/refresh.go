@@ -12,26 +12,22 @@ import (
 type changed struct {
 	from, to int
 	hosts    []int32
-	bits     []uint64 // the same as a set
-	all      bool     // nothing else is open to the rows: neither bits nor positions count
+	set      hostSet // of the same
+	all      bool    // nothing else is open to the rows: neither set nor positions count
 }
-
-func (c *changed) has(i int32) bool { return c.bits[i/64]>>(i%64)&1 != 0 }
 
 // changes returns the hosts that changed since the position, which the log still holds.
 func (t *rows) changes(from int) *changed {
 	c, to := &t.recent, t.hosts.position()
-	if c.from == from && c.to == to && len(c.bits) > 0 {
+	if c.from == from && c.to == to && len(c.set) > 0 {
 		return c
 	}
 	c.from, c.to, c.hosts = from, to, c.hosts[:0]
-	words := len(t.hosts.byIndex)/64 + 1
-	c.bits = slices.Grow(c.bits[:0], words)[:words]
-	clear(c.bits)
+	c.set = c.set.empty(len(t.hosts.byIndex))
 	for at, i := range t.hosts.log[from-t.hosts.start:] {
 		if t.hosts.last[i] == from+at { // else it changed again later
 			c.hosts = append(c.hosts, i)
-			c.bits[i/64] |= 1 << (i % 64)
+			c.set.add(i)
 		}
 	}
 	slices.Sort(c.hosts)

@@ -169,7 +169,7 @@ func (s *seeder) vacant() slot {
 			v.slots = append(v.slots, x)
 			v.read++
 		}
-		if x := v.slots[s.next]; !s.p.offers.isFilled(x.index()) {
+		if x := v.slots[s.next]; !s.p.offers.filled.has(x.index()) {
 			return x
 		}
 		s.full++
@@ -179,7 +179,7 @@ func (s *seeder) vacant() slot {
 // forget has the next class of the row pass over fewer hosts that are full.
 func (s *seeder) forget() {
 	if v := &s.class.row.vacant; s.full > len(v.slots)/4 {
-		v.slots = slices.DeleteFunc(v.slots, func(x slot) bool { return s.p.offers.isFilled(x.index()) })
+		v.slots = slices.DeleteFunc(v.slots, func(x slot) bool { return s.p.offers.filled.has(x.index()) })
 	}
 }
 
@@ -226,7 +226,7 @@ func (s *seeder) look() bool {
 		}
 		switch s.next++; {
 		case c.local.isNear(x.index()):
-		case o.isGiven(x.index()):
+		case o.given.has(x.index()):
 			s.later = append(s.later, x)
 		default:
 			s.consider(x.index(), elsewhere)
@@ -252,7 +252,7 @@ func (s *seeder) enter(rack slot) {
 func (s *seeder) consider(i int32, start flowgraph.Cost) {
 	o := s.p.offer(i)
 	if x := (prospect{price: start + o.ask, start: start, host: i, fit: -1}); o.full() {
-		s.p.offers.filled[i/64] |= 1 << (i % 64)
+		s.p.offers.filled.add(i)
 		s.contend(x)
 	} else {
 		s.queue.push(x)
