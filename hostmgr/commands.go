@@ -110,7 +110,7 @@ func (c *session) launch(run cluster.RunID, p *sluicev1.Launch) {
 		c.refuse(run, p.GetHost(), cluster.ReasonLaunchRefused, err)
 		return
 	}
-	l, err := launchFrom(p, CapabilitiesOf(c.config.Driver))
+	l, err := launchFrom(p, capabilitiesOf(c.config.Driver))
 	if err == nil {
 		err = c.config.Driver.Launch(c.life, l)
 	}

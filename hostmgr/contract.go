@@ -211,8 +211,8 @@ type Capable interface {
 	Capabilities() cluster.Capabilities
 }
 
-// CapabilitiesOf returns what a driver says that it can do.
-func CapabilitiesOf(d Driver) cluster.Capabilities {
+// capabilitiesOf returns what a driver says that it can do.
+func capabilitiesOf(d Driver) cluster.Capabilities {
 	if c, ok := d.(Capable); ok {
 		return c.Capabilities()
 	}

@@ -64,7 +64,7 @@ func (c *session) greet() (clusterID string, err error) {
 		ClusterId:       recorded,
 		SessionId:       c.id,
 		Driver:          c.config.Kind,
-		Capabilities:    CapabilitiesOf(c.config.Driver).Names(),
+		Capabilities:    capabilitiesOf(c.config.Driver).Names(),
 		Version:         c.config.Version,
 		Folder:          folder,
 	}

@@ -94,7 +94,7 @@ func NewShard(c ShardConfig) (*Shard, error) {
 		usage:  newUsageBox(),
 	}
 	_, s.out.confirm = c.Driver.(Acknowledger)
-	s.out.can = CapabilitiesOf(c.Driver)
+	s.out.can = capabilitiesOf(c.Driver)
 	return s, nil
 }
 

@@ -125,7 +125,7 @@ func findToken(in interface{ Token(string) *cluster.Token }, text string, now ti
 func credentialsOf(ctx context.Context) (c Credentials, from string) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if list := md.Get("authorization"); len(list) > 0 {
-		c.Token = TokenIn(list[0])
+		c.Token = tokenIn(list[0])
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -137,9 +137,9 @@ func credentialsOf(ctx context.Context) (c Credentials, from string) {
 	return c, hostOf(p.Addr.String())
 }
 
-// TokenIn returns the token in the value of an Authorization header: a bearer token, or the password of HTTP Basic, whatever the name
+// tokenIn returns the token in the value of an Authorization header: a bearer token, or the password of HTTP Basic, whatever the name
 // beside it is, since browsers ask for that. What is neither is a token that is not valid.
-func TokenIn(header string) string {
+func tokenIn(header string) string {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
 	switch strings.ToLower(scheme) {

@@ -456,12 +456,12 @@ func TestWhoIsIdentified(t *testing.T) {
 		_, err = a.Identify(Credentials{Token: text}, now)
 		require.ErrorContains(t, err, "is not valid", text)
 	}
-	require.Equal(t, "x", TokenIn("bearer x "))
+	require.Equal(t, "x", tokenIn("bearer x "))
 	basic := func(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
-	require.Equal(t, "x", TokenIn(basic("ann:x")), "a browser shows it as a password")
-	require.Equal(t, "x:y", TokenIn(basic(":x:y")))
+	require.Equal(t, "x", tokenIn(basic("ann:x")), "a browser shows it as a password")
+	require.Equal(t, "x:y", tokenIn(basic(":x:y")))
 	for _, header := range []string{"Bearer", "Basic x", basic("x"), basic("ann:"), "Digest x", "x"} {
-		require.Equal(t, "?", TokenIn(header), header)
+		require.Equal(t, "?", tokenIn(header), header)
 	}
 }
 

@@ -17,7 +17,7 @@ func (s *Scheduler) Protect(page http.Handler, everybody bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var shown Credentials
 		if header := r.Header.Get("Authorization"); header != "" {
-			shown.Token = TokenIn(header)
+			shown.Token = tokenIn(header)
 		}
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			shown.Chain = r.TLS.VerifiedChains[0]

@@ -29,8 +29,8 @@ var (
 	ErrNotStore = errors.New("not a store of this kind")
 )
 
-// ValueSize is how many bytes a value may have.
-const ValueSize = 257 << 10
+// valueSize is how many bytes a value may have.
+const valueSize = 257 << 10
 
 // Kind says what a folder is a store of.
 type Kind struct {
@@ -116,7 +116,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithNumLevelZeroTablesStall(32).
 		WithNumCompactors(2).
 		WithBlockCacheSize(8 << 20).
-		WithValueThreshold(ValueSize).
+		WithValueThreshold(valueSize).
 		WithValueLogFileSize(1 << 20).
 		WithLogger(nil)
 	if o.Warn != nil {
@@ -145,10 +145,10 @@ func (w warnings) Debugf(string, ...any) {}
 var advice = regexp.MustCompile(`^(Block|Index) cache might be too small|^Cache life expectancy`)
 
 // CheckFree refuses to go on, with ENOSPC, when fewer bytes are free on the store's disk than are to be left. Whoever writes asks before.
-func (s *Store) CheckFree() error { return CheckFree(s.dir, s.Reserve.Load()) }
+func (s *Store) CheckFree() error { return checkFree(s.dir, s.Reserve.Load()) }
 
-// CheckFree is what the method of a Store does, for any folder and number of bytes.
-func CheckFree(dir string, reserve uint64) error {
+// checkFree is what the method of a Store does, for any folder and number of bytes.
+func checkFree(dir string, reserve uint64) error {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dir, &disk); err != nil {
 		return fmt.Errorf("look how much is free in %s: %w", dir, err)
@@ -222,7 +222,7 @@ func (s *Store) Told(err error) error {
 
 // Close releases the folder. It is called once.
 func (s *Store) Close() error {
-	if CheckFree(s.dir, s.Reserve.Load()/2) != nil || checkWrite(s.dir) != nil {
+	if checkFree(s.dir, s.Reserve.Load()/2) != nil || checkWrite(s.dir) != nil {
 		// Badger would make tables of its memory. On a full disk it would be ended by a signal before anybody has read why nothing
 		// was written; where it can write none, as on a disk that fails or has become read-only, it would try for ever.
 		// What is durable is in its log, as after a crash; its lock ends with the process.

@@ -79,8 +79,8 @@ var Formats = []Format{
 	{Name: "swim", Doc: "SWIM: Hadoop jobs with input paths", Fleet: hadoopFleet, jobs: openSWIM},
 }
 
-// Lookup returns the format of that name.
-func Lookup(name string) (*Format, error) {
+// lookup returns the format of that name.
+func lookup(name string) (*Format, error) {
 	names := make([]string, len(Formats))
 	for i := range Formats {
 		if Formats[i].Name == name {
@@ -118,7 +118,7 @@ type Options struct {
 
 // Open reads a workload. The caller closes it. Errors name the option, or the file with line and column.
 func Open(o Options) (*Workload, error) {
-	f, err := Lookup(o.Format)
+	f, err := lookup(o.Format)
 	switch {
 	case err != nil:
 		return nil, err
@@ -199,7 +199,7 @@ func openHosts(f *Format, o Options) ([]Host, error) {
 	}
 	if o.HostFormat != "" {
 		var err error
-		if f, err = Lookup(o.HostFormat); err != nil {
+		if f, err = lookup(o.HostFormat); err != nil {
 			return nil, err
 		}
 	}

@@ -31,7 +31,7 @@ func fuzz(f *testing.F, format string, hosts bool) {
 }
 
 func fuzzHosts(t *testing.T, kind sample, text []byte) {
-	format, err := Lookup(kind.format)
+	format, err := lookup(kind.format)
 	require.NoError(t, err)
 	read, err := format.hosts(kind.file, bytes.NewReader(text))
 	if err == nil {

@@ -64,7 +64,7 @@ func testFleet(t testing.TB) []Host {
 
 // read reads a text as the sample's format does, and renders what it says, one line for each host and job.
 func (s sample) read(t testing.TB, text io.Reader) (string, error) {
-	f, err := Lookup(s.format)
+	f, err := lookup(s.format)
 	require.NoError(t, err)
 	var out strings.Builder
 	if s.hosts {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// DefaultHostsPerRack is the size of racks where neither a trace nor an option says it.
-const DefaultHostsPerRack = 40
+// defaultHostsPerRack is the size of racks where neither a trace nor an option says it.
+const defaultHostsPerRack = 40
 
 const (
 	mib = 1 << 20
@@ -41,7 +41,7 @@ func (f Fleet) or(d Fleet) Fleet {
 	}
 	return Fleet{
 		Hosts:        cmp.Or(f.Hosts, d.Hosts),
-		HostsPerRack: cmp.Or(f.HostsPerRack, d.HostsPerRack, DefaultHostsPerRack),
+		HostsPerRack: cmp.Or(f.HostsPerRack, d.HostsPerRack, defaultHostsPerRack),
 		CPUMilli:     cmp.Or(f.CPUMilli, d.CPUMilli, 32_000),
 		MemoryBytes:  cmp.Or(f.MemoryBytes, d.MemoryBytes, 128*gib),
 		DiskBytes:    cmp.Or(f.DiskBytes, d.DiskBytes, 1024*gib),
@@ -85,10 +85,10 @@ func (f Fleet) build() ([]Host, error) {
 
 func rackName(i int) string { return fmt.Sprintf("rack-%04d", i) }
 
-// inRacks puts hosts whose trace knows no racks into racks of DefaultHostsPerRack, in their order.
+// inRacks puts hosts whose trace knows no racks into racks of defaultHostsPerRack, in their order.
 func inRacks(hosts []Host) []Host {
 	for i := range hosts {
-		hosts[i].Rack = rackName(i / DefaultHostsPerRack)
+		hosts[i].Rack = rackName(i / defaultHostsPerRack)
 	}
 	return hosts
 }

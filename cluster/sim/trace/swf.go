@@ -35,7 +35,7 @@ const (
 // swfProcessors bounds the processors of a job. A job has at most cluster.MaxInstances instances: beyond that each has several.
 const swfProcessors = 100 * cluster.MaxInstances
 
-var swfFleet = Fleet{MemoryBytes: 32 * swfHostMemory, HostsPerRack: DefaultHostsPerRack}
+var swfFleet = Fleet{MemoryBytes: 32 * swfHostMemory, HostsPerRack: defaultHostsPerRack}
 
 // openSWF reads a log. A job is a gang of as many instances as it requested (else: was allocated) processors, one core
 // each, as far as a job can have so many; the instances of a larger one have two cores or more, all alike, which may make a

@@ -158,8 +158,8 @@ type MesosTLS struct {
 	CA, Cert, Key string
 }
 
-// Drivers are the host managers that dev may have.
-var Drivers = []string{"local", "mesos"}
+// drivers are the host managers that dev may have.
+var drivers = []string{"local", "mesos"}
 
 // Retention bounds what is kept of runs that have ended.
 type Retention struct {
@@ -168,8 +168,8 @@ type Retention struct {
 	Age  time.Duration
 }
 
-// Outputs are the forms that answers are printed in.
-var Outputs = []string{"table", "json", "yaml"}
+// outputs are the forms that answers are printed in.
+var outputs = []string{"table", "json", "yaml"}
 
 // The bounds of scheduler.model_timeout: below, a busy machine would be taken for a broken model.
 const (
@@ -284,7 +284,7 @@ func (c *Config) Validate() error {
 	check("scheduler.rate", atLeast(1, int64(c.Scheduler.Rate)))
 	check("scheduler.burst", atLeast(1, int64(c.Scheduler.Burst)))
 	check("scheduler.streams", atLeast(1, int64(c.Scheduler.Streams)))
-	check("output", oneOf(c.Output, Outputs))
+	check("output", oneOf(c.Output, outputs))
 	if new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)) != nil { // which takes more than is documented
 		check("log.level", oneOf(c.Log.Level, []string{"debug", "info", "warn", "error"}))
 	}
@@ -345,7 +345,7 @@ func (c *Config) Validate() error {
 	_, err = ParseAttributes(c.Local.Attributes)
 	check("local.attributes", err)
 	check("local.shard", shardName(c.Local.Shard))
-	check("dev.driver", oneOf(c.Dev.Driver, Drivers))
+	check("dev.driver", oneOf(c.Dev.Driver, drivers))
 	check("mesos.state_dir", absolute(c.Mesos.StateDir))
 	check("mesos.shard", shardName(c.Mesos.Shard))
 	if (c.Mesos.TLS.Cert == "") != (c.Mesos.TLS.Key == "") {

@@ -318,5 +318,5 @@ func TestStateWithoutHome(t *testing.T) {
 	t.Setenv("HOME", "")
 	self, err := user.Current()
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(self.HomeDir, ".local", "state", "sluice"), StateHome())
+	require.Equal(t, filepath.Join(self.HomeDir, ".local", "state", "sluice"), stateHome())
 }

@@ -21,7 +21,7 @@ type Setting struct {
 
 // Settings lists every key, in the order in which they are printed.
 func Settings() []Setting {
-	state := StateHome()
+	state := stateHome()
 	return []Setting{
 		{"server", "127.0.0.1:7461", "server", "", "address of the scheduler; where several stand by for each other, of all of them, joined by commas"},
 		{"output", "table", "output", "o", "table, json or yaml"},
@@ -133,10 +133,10 @@ func Settings() []Setting {
 	}
 }
 
-// StateHome returns the folder below which state is kept: sluice in XDG_STATE_HOME or, without it, in ~/.local/state. Services of the
+// stateHome returns the folder below which state is kept: sluice in XDG_STATE_HOME or, without it, in ~/.local/state. Services of the
 // system are started without HOME: their user's home is asked for then. A folder for temporary files would not do, which is emptied at
 // a boot and where others may have made it.
-func StateHome() string {
+func stateHome() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "sluice")
 	}
