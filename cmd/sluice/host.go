@@ -83,7 +83,7 @@ func newHostDrainCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain NAME...",
 		Short: "Place nothing more on hosts, and let finish what runs there",
-		Args:  atLeastOne("NAME"),
+		Args:  atLeastOneName,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			return each(cmd.Context(), args, func(name string) error {
 				req.Name = name
@@ -105,7 +105,7 @@ func newHostResumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume NAME...",
 		Short: "Open draining or drained hosts again",
-		Args:  atLeastOne("NAME"),
+		Args:  atLeastOneName,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			return each(cmd.Context(), args, func(name string) error {
 				res, err := call(cmd.Context(), c, c.hosts.ResumeHost, &sluicev1.ResumeHostRequest{Name: name})
@@ -125,7 +125,7 @@ func newHostForgetCommand(a *app) *cobra.Command {
 		Long: `Forget hosts that are gone for good, such as machines that were taken away: they
 have to be unreachable, and their tasks given up (scheduler.lost_after). A host
 manager that reports one again brings it back.`,
-		Args: atLeastOne("NAME"),
+		Args: atLeastOneName,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			return each(cmd.Context(), args, func(name string) error {
 				res, err := call(cmd.Context(), c, c.hosts.ForgetHost, &sluicev1.ForgetHostRequest{Name: name})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -235,7 +236,7 @@ func newJobWaitCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait NAME...",
 		Short: "Wait until jobs have ended; exit code 4 if one did not succeed",
-		Args:  atLeastOne("NAME"),
+		Args:  atLeastOneName,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			slices.Sort(args)
 			return flagged(a.finishWait(cmd.Context(), c, slices.Compact(args)))
@@ -270,11 +271,10 @@ that is deleted, or does not match any more, is gone.`,
 	return cmd
 }
 
-func atLeastOne(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usageError(cmd, fmt.Errorf("%s is missing", name))
-		}
-		return nil
+// atLeastOneName is for Args of a command.
+func atLeastOneName(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError(cmd, errors.New("NAME is missing"))
 	}
+	return nil
 }

@@ -34,7 +34,7 @@ func overview(v *visit) (*page, error) {
 	for i, x := range s.GetShards() {
 		shards.Rows[i][0].To = filtered("/hosts", "shard", x.GetName())
 	}
-	numbers := propertiesOf(words.StatusProperties(s), nil)
+	numbers := propertiesOf(words.StatusProperties(s))
 	for i := range numbers {
 		switch n := &numbers[i]; n.Name {
 		case "jobs":

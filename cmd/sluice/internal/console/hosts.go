@@ -82,7 +82,7 @@ func host(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []part{{Properties: propertiesOf(words.HostProperties(h), nil)}}
+	parts := []part{{Properties: propertiesOf(words.HostProperties(h))}}
 	if notes := h.GetNotes(); len(notes) > 0 {
 		parts = append(parts, part{Heading: "Notes of the host manager", Text: words.Visible(strings.Join(notes, "\n"), "\n")})
 	}

@@ -155,7 +155,7 @@ func job(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	properties := propertiesOf(words.JobProperties(j), nil)
+	properties := propertiesOf(words.JobProperties(j))
 	for i := range properties {
 		if p := &properties[i]; p.Name == "tasks" {
 			p.Value = taskCounts(p.Value.Text, j.GetName())

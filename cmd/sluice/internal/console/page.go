@@ -187,12 +187,12 @@ func numeric(rows [][]string, i int) bool {
 }
 
 // propertiesOf makes properties of those that commands print.
-func propertiesOf(all []words.Property, l links) (shown []property) {
+func propertiesOf(all []words.Property) (shown []property) {
 	for _, p := range all {
 		if p[1] == "" {
 			continue
 		}
-		value := cell{Text: words.Visible(p[1], ""), To: l.to(p[0], p[1])}
+		value := cell{Text: words.Visible(p[1], ""), To: common.to(p[0], p[1])}
 		if p[0] == "state" {
 			value.State = p[1]
 		}

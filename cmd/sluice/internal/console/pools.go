@@ -82,7 +82,7 @@ func pool(v *visit) (*page, error) {
 	got := res.GetPool()
 	p := &page{Title: "Pool " + path, Above: []link{{"Pools", "/pools"}}}
 	p.Parts = append(p.Parts, part{
-		Properties: propertiesOf(words.PoolProperties(got), nil), More: &link{"Jobs of this pool", filtered("/jobs", "pool", path)},
+		Properties: propertiesOf(words.PoolProperties(got)), More: &link{"Jobs of this pool", filtered("/jobs", "pool", path)},
 	}, part{
 		More: &link{"Tasks of this pool", filtered("/tasks", "pool", path)},
 	})

@@ -64,7 +64,7 @@ func task(v *visit) (*page, error) {
 	return &page{
 		Title: "Task " + words.Task(got.GetTask()), Above: []link{{"Jobs", "/jobs"}, {name, to("/jobs", name)}},
 		Parts: append(append([]part{
-			{Properties: propertiesOf(words.TaskProperties(got.GetTask()), nil)},
+			{Properties: propertiesOf(words.TaskProperties(got.GetTask()))},
 			{Heading: "Explanation", Text: words.Visible(explanation.String(), "\n\t")},
 		}, output(v, name, instance)...), part{
 			Heading: "Events",
