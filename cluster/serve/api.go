@@ -147,3 +147,15 @@ func checkJobVersion(j *cluster.Job, expected *uint64) error {
 	return resourceError(codes.Aborted, "job", string(j.Spec.Name),
 		"its version is %d, not %d: get it and decide anew", j.Version, *expected)
 }
+
+// await waits for the next of what a stream tells of. An error says why the stream ends before.
+func (s *Scheduler) await(ctx context.Context, next <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return statusOf(ctx.Err())
+	case <-s.stopped:
+		return statusOf(ErrStopped)
+	case <-next:
+		return nil
+	}
+}

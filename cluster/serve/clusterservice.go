@@ -117,12 +117,8 @@ func (a *clusterService) WatchCycles(_ *sluicev1.WatchCyclesRequest, stream grpc
 				return err
 			}
 		}
-		select {
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-a.s.stopped:
-			return statusOf(ErrStopped)
-		case <-next:
+		if err := a.s.await(stream.Context(), next); err != nil {
+			return err
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -61,12 +60,8 @@ func (a *discoveryService) WatchEndpoints(r *sluicev1.ListEndpointsRequest, stre
 	var uid cluster.JobUID
 	var last []*sluicev1.Endpoint
 	for first := true; ; {
-		select {
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-a.s.stopped:
-			return statusOf(ErrStopped)
-		case <-w.C:
+		if err := a.s.await(stream.Context(), w.C); err != nil {
+			return err
 		}
 		snapshot, changes, all := w.Take()
 		if !first && !all && !slices.Contains(changes.Jobs, uid) {

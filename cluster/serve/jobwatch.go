@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -31,12 +30,8 @@ func (a *jobService) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerS
 		send:   stream.Send,
 	}
 	for first := true; ; first = false {
-		select {
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-a.s.stopped:
-			return statusOf(ErrStopped)
-		case <-w.C:
+		if err := a.s.await(stream.Context(), w.C); err != nil {
+			return err
 		}
 		snapshot, changes, all := w.Take()
 		if err := watch.step(snapshot, changes, all, first); err != nil {

@@ -79,12 +79,8 @@ func (a *taskService) awaitRun(ctx context.Context, r *sluicev1.TaskLogsRequest)
 			return nil, nil, resourceError(codes.FailedPrecondition, "job", r.Job,
 				"instance %d has no output of run %d: it is %v, and %d runs have been launched", r.Instance, wanted, t.State, launched)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, status.FromContextError(ctx.Err()).Err()
-		case <-a.s.stopped:
-			return nil, nil, statusOf(ErrStopped)
-		case <-w.C:
+		if err := a.s.await(ctx, w.C); err != nil {
+			return nil, nil, err
 		}
 	}
 }
