@@ -152,11 +152,8 @@ func operators(in reading, who *access.Caller, _ proto.Message) error {
 	return denied(who, "do that", "the role operator")
 }
 
-// jobNamed is a request that names a job in its field name, jobTasks one that does so in its field job.
-type (
-	jobNamed interface{ GetName() string }
-	jobTasks interface{ GetJob() string }
-)
+// jobTasks is a request that names a job in its field job.
+type jobTasks interface{ GetJob() string }
 
 // jobOf returns the job that a request is about. One that the caller may not see is to him as if it were not there.
 func jobOf(in reading, who *access.Caller, request proto.Message) (*cluster.Job, error) {
@@ -164,7 +161,7 @@ func jobOf(in reading, who *access.Caller, request proto.Message) (*cluster.Job,
 	switch r := request.(type) {
 	case *sluicev1.UpdateJobRequest:
 		name = r.GetSpec().GetName()
-	case jobNamed:
+	case nameRequest:
 		name = r.GetName()
 	case jobTasks:
 		name = r.GetJob()

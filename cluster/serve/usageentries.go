@@ -28,7 +28,6 @@ func checkUsage(r *sluicev1.ListUsageRequest, v *violations) {
 			v.Invalid(fmt.Sprintf("group_by[%d]", i), "is %d: GROUP_DAY, GROUP_POOL or GROUP_OWNER", g)
 		}
 	}
-	checkPage(r, v)
 }
 
 // lastDay is a day that no clock gets to.

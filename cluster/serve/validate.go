@@ -48,23 +48,12 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 	case *sluicev1.ControlUpdateRequest:
 		checkName(r.Name, "name", v)
 		checkControl(r, v)
-	case *sluicev1.ListJobVersionsRequest:
-		checkName(r.Name, "name", v)
-		checkPage(r, v)
 	case *sluicev1.ListEndpointsRequest:
 		checkName(r.Job, "job", v)
-		checkPage(r, v)
-	case *sluicev1.GetJobRequest:
-		checkName(r.Name, "name", v)
-	case *sluicev1.StopJobRequest:
-		checkName(r.Name, "name", v)
-	case *sluicev1.DeleteJobRequest:
-		checkName(r.Name, "name", v)
-	case *sluicev1.ListJobsRequest:
-		checkFilter(r.Filter, v)
-		checkPage(r, v)
-	case *sluicev1.WatchJobsRequest:
-		checkFilter(r.Filter, v)
+	case *sluicev1.GetJobRequest, *sluicev1.StopJobRequest, *sluicev1.DeleteJobRequest, *sluicev1.ListJobVersionsRequest:
+		checkName(r.(nameRequest).GetName(), "name", v)
+	case interface{ GetFilter() *sluicev1.JobFilter }:
+		checkFilter(r.GetFilter(), v)
 
 	case *sluicev1.ListTasksRequest:
 		if r.Job != "" {
@@ -74,7 +63,6 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 			checkPoolPath(r.Pool, "pool", v)
 		}
 		checkHost(r.Host, "host", v)
-		checkPage(r, v)
 	case *sluicev1.TaskLogsRequest:
 		checkName(r.Job, "job", v)
 		checkLogRequest(r, v)
@@ -84,9 +72,6 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		checkToken(r, v)
 	case *sluicev1.ListTokensRequest:
 		checkText(r.User, "user", maxOwner, v)
-		checkPage(r, v)
-	case *sluicev1.ListRolesRequest:
-		checkPage(r, v)
 	case *sluicev1.RevokeTokenRequest:
 		checkRequired(r.Id, "id", v)
 	case *sluicev1.GrantRoleRequest:
@@ -97,9 +82,6 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		if r.Mode == nil {
 			v.Invalid("mode", "is required: what is to be switched off from now on")
 		}
-	case *sluicev1.ListTaskEventsRequest:
-		checkName(r.Job, "job", v)
-		checkPage(r, v)
 	case taskRequest: // every other one that names a task
 		checkName(r.GetJob(), "job", v)
 
@@ -108,43 +90,33 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 	case *sluicev1.UpdatePoolRequest:
 		checkPoolSpec(r.Spec, v)
 		checkVersion(r.ExpectedVersion, v)
-	case *sluicev1.GetPoolRequest:
-		checkPoolPath(r.Path, "path", v)
+	case *sluicev1.GetPoolRequest, *sluicev1.DrainPoolRequest, *sluicev1.DeletePoolRequest:
+		checkPoolPath(string(poolPathOf(r)), "path", v)
 	case *sluicev1.SetQueueMappingRequest:
 		mappingFrom(r.Mapping, "mapping", v)
-	case *sluicev1.DrainPoolRequest:
-		checkPoolPath(r.Path, "path", v)
-	case *sluicev1.DeletePoolRequest:
-		checkPoolPath(r.Path, "path", v)
 	case *sluicev1.ListUsageRequest:
 		checkUsage(r, v)
 	case *sluicev1.ListPoolsRequest:
 		if r.Path != "" {
 			checkPoolPath(r.Path, "path", v)
 		}
-		checkPage(r, v)
 
-	case *sluicev1.ListHostsRequest:
-		checkPage(r, v)
 	case *sluicev1.DrainHostRequest:
 		checkRequired(r.Name, "name", v)
 		checkText(r.Reason, "reason", maxReason, v)
-	case *sluicev1.GetHostRequest:
-		checkRequired(r.Name, "name", v)
-	case *sluicev1.ResumeHostRequest:
-		checkRequired(r.Name, "name", v)
-	case *sluicev1.ForgetHostRequest:
-		checkRequired(r.Name, "name", v)
-
+	case *sluicev1.GetHostRequest, *sluicev1.ResumeHostRequest, *sluicev1.ForgetHostRequest,
+		*sluicev1.GetVolumeRequest, *sluicev1.DeleteVolumeRequest:
+		checkRequired(r.(nameRequest).GetName(), "name", v)
 	case *sluicev1.ListVolumesRequest:
 		checkHost(r.Host, "host", v)
+	}
+	if r, paged := request.(pagedRequest); paged {
 		checkPage(r, v)
-	case *sluicev1.GetVolumeRequest:
-		checkRequired(r.Name, "name", v)
-	case *sluicev1.DeleteVolumeRequest:
-		checkRequired(r.Name, "name", v)
 	}
 }
+
+// nameRequest is a request that names what it is about in its field name.
+type nameRequest interface{ GetName() string }
 
 // taskRequest is a request about one task.
 type taskRequest interface {
