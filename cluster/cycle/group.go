@@ -249,14 +249,19 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		}
 		p.dropUnit(old)
 	}
+	p.addUnit(u)
+}
+
+// addUnit is the reverse of dropUnit.
+func (p *Planner) addUnit(u *unit) {
 	*u.counted++
 	u.group.follow(u, 1)
-	if t.State.Vacating() || t.State == cluster.TaskReserved && t.Hold.Until != cluster.Forever { // room that may be promised, or see rehouse
+	if u.state.Vacating() || u.state == cluster.TaskReserved && u.hold.Until != cluster.Forever { // room that may be promised, or see rehouse
 		p.dirty = true
 	}
-	p.units.Set(uint64(k), u)
+	p.units.Set(uint64(u.task), u)
 	if u.hold != nil {
-		p.held[k] = u
+		p.held[u.task] = u
 		if h := p.hosts.byID[u.hold.Host]; h != nil {
 			h.holds = append(h.holds, u)
 			p.hosts.tick(h)
