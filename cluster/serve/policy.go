@@ -307,13 +307,13 @@ func knowsPool(in reading, who *access.Caller, path cluster.PoolPath) bool {
 		return false
 	}
 	for p := range in.Pools() {
-		if within(p.Path, path) && who.MayKnow(in, p.Path) {
+		if path.Covers(p.Path) && who.MayKnow(in, p.Path) {
 			return true
 		}
 	}
 	sees := who.Sight(in)
 	for j := range in.Jobs(0) {
-		if within(j.Spec.Pool, path) && sees(j) {
+		if path.Covers(j.Spec.Pool) && sees(j) {
 			return true
 		}
 	}

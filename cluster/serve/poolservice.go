@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 
@@ -120,7 +119,7 @@ func poolStateTo(in poolTable, path cluster.PoolPath, active bool) sluicev1.Pool
 // activeBelow reports whether a job in the pool or below it has not ended.
 func activeBelow(s *cluster.State, p cluster.PoolPath) bool {
 	for j := range s.Jobs(0) {
-		if within(j.Spec.Pool, p) && !j.State().Terminal() {
+		if p.Covers(j.Spec.Pool) && !j.State().Terminal() {
 			return true
 		}
 	}
@@ -196,7 +195,7 @@ func (a *poolService) ListPools(ctx context.Context, r *sluicev1.ListPoolsReques
 	answer := &sluicev1.ListPoolsResponse{}
 	last := ""
 	for p := range s.Pools() {
-		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) || !c.who.MayKnow(s, p.Path) {
+		if string(p.Path) <= page.after || r.Path != "" && !cluster.PoolPath(r.Path).Covers(p.Path) || !c.who.MayKnow(s, p.Path) {
 			continue
 		}
 		record := totals.describe(s, p, a.s.poolStatus(p.Path))
@@ -208,11 +207,6 @@ func (a *poolService) ListPools(ctx context.Context, r *sluicev1.ListPoolsReques
 		last = string(p.Path)
 	}
 	return answer, nil
-}
-
-// within reports whether p is the other pool or below it.
-func within(p, other cluster.PoolPath) bool {
-	return p == other || strings.HasPrefix(string(p), string(other)+"/")
 }
 
 func findPool(in poolTable, path string, version *uint64) (*cluster.Pool, error) {

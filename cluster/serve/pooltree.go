@@ -76,7 +76,7 @@ func checkChildrensLimits(in *cluster.State, p *cluster.Pool, i int, at string, 
 		return
 	}
 	for q := range in.Pools() {
-		if q.Path == p.Path || !within(q.Path, p.Path) {
+		if q.Path == p.Path || !p.Path.Covers(q.Path) {
 			continue
 		}
 		below := resourceOf(q, r.Dimension)

@@ -97,7 +97,7 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 func usageSight(s *cluster.Snapshot, who *access.Caller, r *sluicev1.ListUsageRequest) func(cluster.PoolPath, string) bool {
 	views := map[cluster.PoolPath]bool{}
 	return func(p cluster.PoolPath, owner string) bool {
-		if r.Pool != "" && !within(p, cluster.PoolPath(r.Pool)) || r.Owner != "" && owner != r.Owner {
+		if r.Pool != "" && !cluster.PoolPath(r.Pool).Covers(p) || r.Owner != "" && owner != r.Owner {
 			return false
 		}
 		view, known := views[p]

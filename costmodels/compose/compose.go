@@ -207,7 +207,7 @@ func (b *Binding) name() string {
 }
 
 func (b *Binding) covers(pool cluster.PoolPath, kind cluster.JobType) bool {
-	return (!b.Typed || b.Type == kind) && (b.Pool == "" || b.Pool == pool || strings.HasPrefix(string(pool), string(b.Pool)+"/"))
+	return (!b.Typed || b.Type == kind) && (b.Pool == "" || b.Pool.Covers(pool))
 }
 
 // Choice gives every class the model of the most particular binding that covers it: the deepest pool, then one that names
