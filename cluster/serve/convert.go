@@ -49,7 +49,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	checkRange(int64(p.Priority), 0, cluster.MaxPriority, "higher goes first", child(path, "priority"), v)
 	job := &cluster.JobSpec{
 		Name:      cluster.JobID(p.Name),
-		Type:      jobTypeFrom(p.Type),
+		Type:      jobTypes.from(p.Type),
 		Pool:      cluster.PoolPath(p.Pool),
 		Owner:     p.Owner,
 		Labels:    labelsFrom(p.Labels, child(path, "labels"), v),
@@ -81,13 +81,28 @@ func checkSize(spec proto.Message, path string, v *violations) {
 	}
 }
 
-func jobTypeFrom(t sluicev1.JobType) cluster.JobType {
-	for known, is := range jobTypes { // at most one is it
-		if is == t {
-			return known
+// choice pairs the values of a domain type with those of an enum. The first pair is the default, where the enum says nothing.
+type choice[D, P comparable] []struct {
+	domain D
+	api    P
+}
+
+func (c choice[D, P]) from(p P) D {
+	for _, pair := range c {
+		if pair.api == p {
+			return pair.domain
 		}
 	}
-	return cluster.Batch // where it is left out; what has no name was reported before
+	return c[0].domain // UNSPECIFIED; numbers without a name have been refused
+}
+
+func (c choice[D, P]) to(d D) P {
+	for _, pair := range c {
+		if pair.domain == d {
+			return pair.api
+		}
+	}
+	return c[0].api
 }
 
 // labelsFrom returns the labels sorted by key, nil if there are none.

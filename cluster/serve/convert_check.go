@@ -8,11 +8,10 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-var healthEffects = map[sluicev1.HealthCheck_Effect]cluster.HealthEffect{
-	sluicev1.HealthCheck_EFFECT_UNSPECIFIED:     cluster.LivenessAndReadiness,
-	sluicev1.HealthCheck_LIVENESS_AND_READINESS: cluster.LivenessAndReadiness,
-	sluicev1.HealthCheck_LIVENESS:               cluster.Liveness,
-	sluicev1.HealthCheck_READINESS:              cluster.Readiness,
+var healthEffects = choice[cluster.HealthEffect, sluicev1.HealthCheck_Effect]{
+	{cluster.LivenessAndReadiness, sluicev1.HealthCheck_LIVENESS_AND_READINESS},
+	{cluster.Liveness, sluicev1.HealthCheck_LIVENESS},
+	{cluster.Readiness, sluicev1.HealthCheck_READINESS},
 }
 
 func checksFrom(list []*sluicev1.HealthCheck, path string, v *violations) []cluster.HealthCheck {
@@ -29,7 +28,7 @@ func checksFrom(list []*sluicev1.HealthCheck, path string, v *violations) []clus
 
 func checkFrom(p *sluicev1.HealthCheck, path string, v *violations) cluster.HealthCheck {
 	c := cluster.HealthCheck{
-		Effect:    healthEffects[p.GetEffect()],
+		Effect:    healthEffects.from(p.GetEffect()),
 		Delay:     durationFrom(p.GetInitialDelay(), 0, maxCheckTime, child(path, "initial_delay"), v),
 		Interval:  durationOr(p.GetInterval(), defaultInterval, 100*time.Millisecond, maxCheckTime, child(path, "interval"), v),
 		Timeout:   durationOr(p.GetTimeout(), defaultTimeout, time.Millisecond, maxCheckTime, child(path, "timeout"), v),

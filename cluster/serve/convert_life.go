@@ -25,7 +25,7 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 		v.Invalid(child(path, "depends_on"), "has %d entries: at most %d", len(p.DependsOn), maxDependencies)
 	} else {
 		for _, d := range p.DependsOn { // that the jobs exist is checked with all jobs of the request
-			job.DependsOn = append(job.DependsOn, cluster.Dependency{Job: cluster.JobID(d.GetJob()), On: conditions[d.GetCondition()]})
+			job.DependsOn = append(job.DependsOn, cluster.Dependency{Job: cluster.JobID(d.GetJob()), On: conditions.from(d.GetCondition())})
 		}
 	}
 	if c := p.Controller; c != nil {
@@ -112,11 +112,10 @@ func checkBound(p *sluicev1.JobSpec, path, why string, v *violations) {
 	}
 }
 
-var conditions = map[sluicev1.Dependency_Condition]cluster.Condition{
-	sluicev1.Dependency_CONDITION_UNSPECIFIED: cluster.OnSuccess,
-	sluicev1.Dependency_SUCCEEDED:             cluster.OnSuccess,
-	sluicev1.Dependency_FAILED:                cluster.OnFailure,
-	sluicev1.Dependency_ENDED:                 cluster.OnEnd,
+var conditions = choice[cluster.Condition, sluicev1.Dependency_Condition]{
+	{cluster.OnSuccess, sluicev1.Dependency_SUCCEEDED},
+	{cluster.OnFailure, sluicev1.Dependency_FAILED},
+	{cluster.OnEnd, sluicev1.Dependency_ENDED},
 }
 
 func restartFrom(p *sluicev1.RestartPolicy, job *cluster.JobSpec, path string, v *violations) {
@@ -149,7 +148,7 @@ func lifeTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 		p.Restart.MaxFailures = proto.Uint32(s.MaxFailures)
 	}
 	for _, d := range s.DependsOn {
-		p.DependsOn = append(p.DependsOn, &sluicev1.Dependency{Job: string(d.Job), Condition: sluicev1.Dependency_Condition(d.On) + 1})
+		p.DependsOn = append(p.DependsOn, &sluicev1.Dependency{Job: string(d.Job), Condition: conditions.to(d.On)})
 	}
 	p.TtlAfterFinish = durationTo(s.TTL)
 	if s.Controller {

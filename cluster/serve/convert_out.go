@@ -41,11 +41,11 @@ func attributesTo(pairs []cluster.KeyValue) []*sluicev1.Attribute {
 	return attributes
 }
 
-var jobTypes = map[cluster.JobType]sluicev1.JobType{
-	cluster.Batch:     sluicev1.JobType_JOB_TYPE_BATCH,
-	cluster.Stateless: sluicev1.JobType_JOB_TYPE_STATELESS,
-	cluster.Stateful:  sluicev1.JobType_JOB_TYPE_STATEFUL,
-	cluster.Daemon:    sluicev1.JobType_JOB_TYPE_DAEMON,
+var jobTypes = choice[cluster.JobType, sluicev1.JobType]{
+	{cluster.Batch, sluicev1.JobType_JOB_TYPE_BATCH},
+	{cluster.Stateless, sluicev1.JobType_JOB_TYPE_STATELESS},
+	{cluster.Stateful, sluicev1.JobType_JOB_TYPE_STATEFUL},
+	{cluster.Daemon, sluicev1.JobType_JOB_TYPE_DAEMON},
 }
 
 var jobStates = map[cluster.JobState]sluicev1.JobState{
@@ -104,7 +104,7 @@ func jobTo(j *cluster.Job) *sluicev1.Job {
 func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 	p := &sluicev1.JobSpec{
 		Name:        string(s.Name),
-		Type:        jobTypes[s.Type],
+		Type:        jobTypes.to(s.Type),
 		Pool:        string(s.Pool),
 		Owner:       s.Owner,
 		Labels:      pairsTo(s.Labels),

@@ -92,30 +92,6 @@ func poolSpecTo(p *cluster.Pool) *sluicev1.PoolSpec {
 	return spec
 }
 
-// choice pairs the values of a domain type with those of an enum. The first pair is the default and stays unset.
-type choice[D, P comparable] []struct {
-	domain D
-	api    P
-}
-
-func (c choice[D, P]) from(p P) D {
-	for _, pair := range c {
-		if pair.api == p {
-			return pair.domain
-		}
-	}
-	return c[0].domain // UNSPECIFIED; numbers without a name have been refused
-}
-
-func (c choice[D, P]) to(d D) P {
-	for _, pair := range c {
-		if pair.domain == d {
-			return pair.api
-		}
-	}
-	return c[0].api
-}
-
 var (
 	poolOrders = choice[cluster.PoolOrder, sluicev1.PoolSpec_Order]{
 		{cluster.PriorityFIFO, sluicev1.PoolSpec_PRIORITY_FIFO},

@@ -201,10 +201,10 @@ func environmentFrom(m map[string]string, path string, v *violations) []cluster.
 	})
 }
 
-var containerRuntimes = map[sluicev1.ContainerSpec_Runtime]cluster.ContainerRuntime{
-	sluicev1.ContainerSpec_RUNTIME_UNSPECIFIED: cluster.DefaultRuntime,
-	sluicev1.ContainerSpec_MESOS:               cluster.MesosRuntime,
-	sluicev1.ContainerSpec_DOCKER:              cluster.DockerRuntime,
+var containerRuntimes = choice[cluster.ContainerRuntime, sluicev1.ContainerSpec_Runtime]{
+	{cluster.DefaultRuntime, sluicev1.ContainerSpec_RUNTIME_UNSPECIFIED},
+	{cluster.MesosRuntime, sluicev1.ContainerSpec_MESOS},
+	{cluster.DockerRuntime, sluicev1.ContainerSpec_DOCKER},
 }
 
 func containerFrom(p *sluicev1.ContainerSpec, path string, v *violations) *cluster.Container {
@@ -217,7 +217,7 @@ func containerFrom(p *sluicev1.ContainerSpec, path string, v *violations) *clust
 	checkText(p.Image, child(path, "image"), maxPath, v)
 	checkRange(p.ImageBytes, 0, cluster.MaxAmount, "bytes", child(path, "image_bytes"), v)
 	return &cluster.Container{
-		Runtime: containerRuntimes[p.Runtime], Image: p.Image, ImageBytes: p.ImageBytes, ForcePull: p.ForcePull,
+		Runtime: containerRuntimes.from(p.Runtime), Image: p.Image, ImageBytes: p.ImageBytes, ForcePull: p.ForcePull,
 		Parameters: pairsFrom(p.Parameters, func(k, value string) {
 			if k == "" {
 				v.Invalid(entry(child(path, "parameters"), k), "has no name")

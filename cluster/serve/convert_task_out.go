@@ -71,7 +71,7 @@ func processTo(s *cluster.Process) *sluicev1.ProcessSpec {
 	}
 	if c := s.Container; c != nil {
 		p.Container = &sluicev1.ContainerSpec{
-			Runtime: sluicev1.ContainerSpec_Runtime(c.Runtime), // in the same order
+			Runtime: containerRuntimes.to(c.Runtime),
 			Image:   c.Image, ImageBytes: c.ImageBytes, ForcePull: c.ForcePull, Parameters: pairsTo(c.Parameters),
 		}
 	}
@@ -99,7 +99,7 @@ func volumeTo(s *cluster.Volume) *sluicev1.VolumeMount {
 
 func checkTo(s *cluster.HealthCheck) *sluicev1.HealthCheck {
 	p := &sluicev1.HealthCheck{
-		Effect:       sluicev1.HealthCheck_Effect(s.Effect) + 1, // in the same order, after UNSPECIFIED
+		Effect:       healthEffects.to(s.Effect),
 		InitialDelay: durationpb.New(s.Delay), Interval: durationpb.New(s.Interval), Timeout: durationpb.New(s.Timeout),
 		FailureThreshold: &s.Failures, SuccessThreshold: &s.Successes,
 	}

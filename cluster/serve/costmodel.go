@@ -214,8 +214,8 @@ func (m *CostModels) from(b *sluicev1.CostModelBinding, v *violations) *cluster.
 }
 
 func isJobType(name string) bool {
-	for t := range jobTypes { // in any order: it is one of them or none
-		if strings.ToLower(t.String()) == name {
+	for _, t := range jobTypes {
+		if strings.ToLower(t.domain.String()) == name {
 			return true
 		}
 	}

@@ -42,7 +42,7 @@ func (f jobFilter) Match(j *cluster.Job) bool {
 		f.Pool != "" && !cluster.PoolPath(f.Pool).Covers(spec.Pool),
 		f.Owner != "" && spec.Owner != f.Owner,
 		len(f.States) > 0 && !slices.Contains(f.States, jobStates[j.State()]),
-		len(f.Types) > 0 && !slices.Contains(f.Types, jobTypes[spec.Type]):
+		len(f.Types) > 0 && !slices.Contains(f.Types, jobTypes.to(spec.Type)):
 		return false
 	}
 	for k, v := range f.Labels {
