@@ -34,15 +34,7 @@ func (m *QueueMapping) Pool(spec *JobSpec) (PoolPath, int) {
 }
 
 func (r *QueueRule) matches(spec *JobSpec) bool {
-	if r.User != "" && r.User != spec.Owner || r.Group != "" && !slices.Contains(spec.Groups, r.Group) {
-		return false
-	}
-	for _, l := range r.Labels {
-		if _, found := slices.BinarySearchFunc(spec.Labels, l, KeyValue.Compare); !found {
-			return false
-		}
-	}
-	return true
+	return (r.User == "" || r.User == spec.Owner) && (r.Group == "" || slices.Contains(spec.Groups, r.Group)) && HasPairs(spec.Labels, r.Labels)
 }
 
 func (r *QueueRule) expand(spec *JobSpec) PoolPath {

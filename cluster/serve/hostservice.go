@@ -42,18 +42,11 @@ func (a *hostService) ListHosts(_ context.Context, r *sluicev1.ListHostsRequest)
 }
 
 func matchHost(r *sluicev1.ListHostsRequest, h *cluster.Host) bool {
-	if r.Shard != "" && string(h.ID.Shard()) != r.Shard ||
-		r.Rack != "" && h.Rack != r.Rack ||
-		r.Zone != "" && h.Zone != r.Zone ||
-		len(r.States) > 0 && !slices.Contains(r.States, hostStateTo(h)) {
-		return false
-	}
-	for k, v := range r.Attributes {
-		if !slices.Contains(h.Attributes, cluster.KeyValue{Key: k, Value: v}) {
-			return false
-		}
-	}
-	return true
+	return (r.Shard == "" || string(h.ID.Shard()) == r.Shard) &&
+		(r.Rack == "" || h.Rack == r.Rack) &&
+		(r.Zone == "" || h.Zone == r.Zone) &&
+		(len(r.States) == 0 || slices.Contains(r.States, hostStateTo(h))) &&
+		hasAll(h.Attributes, r.Attributes)
 }
 
 // GetHost implements sluicev1.HostServiceServer.

@@ -45,8 +45,13 @@ func (f jobFilter) Match(j *cluster.Job) bool {
 		len(f.Types) > 0 && !slices.Contains(f.Types, jobTypes.to(spec.Type)):
 		return false
 	}
-	for k, v := range f.Labels {
-		if !slices.Contains(spec.Labels, cluster.KeyValue{Key: k, Value: v}) {
+	return hasAll(spec.Labels, f.Labels)
+}
+
+// hasAll reports whether the pairs hold all that are wanted.
+func hasAll(pairs []cluster.KeyValue, wanted map[string]string) bool {
+	for k, v := range wanted {
+		if !slices.Contains(pairs, cluster.KeyValue{Key: k, Value: v}) {
 			return false
 		}
 	}

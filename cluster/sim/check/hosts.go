@@ -158,12 +158,7 @@ func (c *Checker) judgePorts(want *cluster.PortRequest, h *host, e *cluster.Plac
 }
 
 func (h *host) offers(port uint16) bool {
-	for _, r := range h.machine.Ports {
-		if r.First <= port && port <= r.Last {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.machine.Ports, func(r cluster.PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
 func (c *Checker) judgeDevices(want *cluster.GPURequest, h *host, e *cluster.Placed) {
