@@ -39,14 +39,6 @@ type Spread struct {
 	Soft     *Soft      `cbor:",omitempty"` // nil: it holds for ever
 }
 
-// Selects reports whether the rule of the job with that uid counts a task with the labels, which are sorted by key.
-func (s *Spread) Selects(own, job JobUID, labels []KeyValue) bool {
-	if len(s.Selector) == 0 {
-		return own == job
-	}
-	return HasPairs(labels, s.Selector)
-}
-
 // HasPairs reports whether the pairs hold all that are wanted.
 func HasPairs(pairs, wanted []KeyValue) bool {
 	return !slices.ContainsFunc(wanted, func(p KeyValue) bool { return !slices.Contains(pairs, p) })
