@@ -19,7 +19,7 @@ type Pool struct {
 	Preemption  string         `cbor:",omitempty"` // of an inner pool: the policy between its children, and inside leaves among them, by name, "" for the default
 	Access      []AccessRule   `cbor:",omitempty"`
 	Limits      PoolLimits
-	CostModel   string        `cbor:",omitempty"` // by name, "" for the parent's
+	CostModel   string        `cbor:",omitempty"` // never set: see CostBinding
 	Ageing      time.Duration `cbor:",omitempty"` // a waiting task gains one step of priority in each such interval; 0: never
 	Hosts       []KeyValue    `cbor:",omitempty"` // labels that a host must have to run tasks of the pool or of those below it, sorted
 	Draining    bool          `cbor:",omitempty"` // running work finishes, new work is refused

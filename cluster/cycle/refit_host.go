@@ -84,7 +84,7 @@ func (r *refitter) look(o *fitOption, from []*host) {
 	}
 }
 
-// fitSearch is an exact knapsack of starts on one host or two, by branch and bound.
+// fitSearch is an exact knapsack of starts on one host or up to three, by branch and bound.
 type fitSearch struct {
 	r       *refitter
 	hosts   []*host
