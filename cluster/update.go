@@ -250,7 +250,8 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 			t.Version, t.Next = e.Version, 0
 		default:
 			t.Version, t.Next = e.Version, 0
-			t.Hold, t.Ahead, t.Restart, t.NotBefore, t.Refusals, t.Since = nil, false, false, 0, 0, at
+			t.Ahead = t.Ahead && !t.State.Terminal() // who had to leave for others keeps its place
+			t.Hold, t.Restart, t.NotBefore, t.Refusals, t.Since = nil, false, 0, 0, at
 			if t.State != TaskInitialized {
 				t.State, t.Reason = TaskPending, e.Reason
 			}

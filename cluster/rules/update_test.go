@@ -1046,6 +1046,20 @@ func TestAnUpdateLeavesTheirGraceToThoseWhoMakeWay(t *testing.T) {
 	w.succeeded(2)
 }
 
+// Who had to leave for others and waits at the head of its priority keeps that place when an update gives it another spec.
+func TestAnUpdateLeavesTheirPlaceToThoseWhoMadeWay(t *testing.T) {
+	w := newServing(t, serviceSpec(1, serves, 0, nil), 1)
+	w.settle()
+	first := w.tasks()[0]
+	w.emit(&cluster.TaskPreempted{Task: first.Key, Run: first.Run, Preemption: cluster.Preemption{ForPool: "root"}})
+	w.report(w.state.Task(first.Key), cluster.TaskKilled)
+	require.True(t, w.state.Task(first.Key).Ahead, "%v", w)
+	w.update(serviceSpec(1, serves, 1, nil))
+	waits := w.state.Task(first.Key)
+	require.Equal(t, w.state.Job(servingJob).Version, waits.Version, "%v", w)
+	require.True(t, waits.Ahead, "%v", w)
+}
+
 // Instances that are just being replaced, or have just ceased to be ready, are not given up, however long ago they were placed:
 // an update that takes over, or goes on, waits for them.
 func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {
