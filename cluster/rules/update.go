@@ -518,10 +518,20 @@ func (r *rollout) small(t *cluster.Task) bool {
 		return false // that it failed by the spec before, or how long it found no place, is not to count
 	}
 	if !t.State.Bound() {
-		return true // it starts within the limits
+		return t.Hold == nil || r.couldBeHeld(t) // it starts within the limits
 	}
 	over, _ := r.tx.State().OverLimit(r.job, r.job.Growth(t))
 	return over == ""
+}
+
+// couldBeHeld reports whether the host that keeps room for an instance could keep what the new spec asks for: else it would keep it in vain.
+func (r *rollout) couldBeHeld(t *cluster.Task) bool {
+	h := r.tx.State().Host(t.Hold.Host)
+	if h == nil {
+		return false
+	}
+	_, could := couldHave(h, r.job.Spec, r.job.Spec.TaskOf(t.Key.Instance()))
+	return could
 }
 
 // touch updates an instance.

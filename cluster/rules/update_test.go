@@ -1896,6 +1896,27 @@ func TestWhoIsBehindCatchesUpWhenItsJobBearsIt(t *testing.T) {
 	}
 }
 
+// Room that is held for an instance is kept for what a later spec asks for, in place, where the host could have that at all, and else given up.
+func TestHeldRoomGrowsAsFarAsTheHostBears(t *testing.T) {
+	for asks, held := range map[int64]bool{90: true, 101: false} {
+		for _, of := range []func(uint32, string, int, *cluster.UpdatePolicy) *cluster.JobSpec{batchSpec, serviceSpec} {
+			policy := &cluster.UpdatePolicy{InPlace: true}
+			w := newServing(t, of(1, serves, 0, policy), 1)
+			k := w.tasks()[0].Key
+			w.emit(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: hostID(0), Until: w.now.Add(time.Hour)}})
+			more := of(1, serves, 0, policy)
+			more.Task.Resources = amounts(asks, 1)
+			w.update(more)
+			require.EqualValues(t, 2, w.state.Task(k).Version)
+			require.Equal(t, held, w.state.Task(k).Hold != nil, "%d: %v", asks, w)
+			if !held {
+				require.Equal(t, cluster.TaskPending, w.state.Task(k).State)
+				require.Empty(t, w.state.Host(hostID(0)).Held)
+			}
+		}
+	}
+}
+
 // One that is behind and gets a later spec in place has no other one to come.
 func TestInPlaceLeavesNoneBehind(t *testing.T) {
 	spec := func(number int) *cluster.JobSpec {
