@@ -503,7 +503,7 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 		if t.Next != 0 {
 			t.Version, t.Next = t.Next, 0
 		}
-		t.Ahead = t.Reason == ReasonPreempted
+		t.Ahead = t.Reason == ReasonPreempted || t.Ahead && old == TaskReserved
 		t.State, t.Reason, t.Restart, t.NotBefore = TaskPending, e.Reason, false, e.NotBefore
 		if e.Reason == ReasonLaunchRefused {
 			t.Refusals++

@@ -524,6 +524,21 @@ func TestRoomIsKeptForThePresentSpec(t *testing.T) {
 	require.Empty(t, h.state.Host(host).Held)
 }
 
+// Who had to leave for others waits at the head of its priority until it has a place, also when room was held for it in vain.
+func TestHeldRoomTakesNobodysPlace(t *testing.T) {
+	key := cluster.MakeTaskKey(1, 0)
+	h := oneJob(t, 1)
+	h.place(0)
+	h.emit(&cluster.TaskPreempted{Task: key, Run: 1})
+	require.NoError(t, h.report(0, cluster.TaskKilled))
+	h.emit(&cluster.TaskRequeued{Task: key, Reason: cluster.ReasonPreempted},
+		&cluster.TaskHeld{Task: key, Hold: cluster.Hold{Host: host, Until: 1000}},
+		&cluster.TaskRequeued{Task: key, Reason: cluster.ReasonHoldEnded})
+	require.True(t, h.task(0).Ahead)
+	h.emit(&cluster.Placed{Task: key, Run: 2, Host: host})
+	require.False(t, h.task(0).Ahead)
+}
+
 // Numbers are passed by as long as there are any, and none is used twice.
 func TestNumbersForgotten(t *testing.T) {
 	h := oneJob(t, 1)
