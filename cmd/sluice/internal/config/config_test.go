@@ -14,6 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestMain takes away the settings of whoever runs the tests.
+func TestMain(m *testing.M) {
+	for _, s := range Settings() {
+		_ = os.Unsetenv(envName(s.Key))
+	}
+	os.Exit(m.Run())
+}
+
 func load(t *testing.T, file string, env map[string]string, args ...string) (*Loaded, error) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
