@@ -183,6 +183,15 @@ const (
 	maxElection = time.Minute
 )
 
+// maxBatchWindow bounds scheduler.batch_window: nothing starts before it is over.
+const maxBatchWindow = time.Minute
+
+// Below these scheduler.speculation_interval and scheduler.slack_window would keep a processor busy with nothing.
+const (
+	minSpeculation = 100 * time.Millisecond
+	minSlackWindow = time.Second
+)
+
 // Servers are the addresses of schedulers.
 func (c *Config) Servers() []string { return addresses(c.Server) }
 
@@ -290,7 +299,11 @@ func (c *Config) Validate() error {
 	}
 	check("log.format", oneOf(c.Log.Format, []string{"text", "json"}))
 	check("reconnect", positive(c.Reconnect))
-	check("scheduler.batch_window", positive(c.Scheduler.BatchWindow))
+	if d := c.Scheduler.BatchWindow; d > maxBatchWindow {
+		check("scheduler.batch_window", fmt.Errorf("is %v: at most %v, since nothing starts before it is over", d, maxBatchWindow))
+	} else {
+		check("scheduler.batch_window", positive(d))
+	}
 	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))
 	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
 	check("scheduler.solve_budget", atLeast(0, c.Scheduler.SolveBudget))
@@ -300,11 +313,15 @@ func (c *Config) Validate() error {
 	}
 	check("scheduler.keep_finished", atLeast(0, int64(c.Scheduler.KeepFinished)))
 	check("scheduler.checkpoint_every", atLeast(1, int64(c.Scheduler.CheckpointEvery)))
-	check("scheduler.slack_window", atLeast(0, int64(c.Scheduler.SlackWindow)))
+	if d := c.Scheduler.SlackWindow; d != 0 && d < minSlackWindow {
+		check("scheduler.slack_window", fmt.Errorf("is %v: %v or more, or 0 to lend nothing", d, minSlackWindow))
+	}
 	check("scheduler.max_preempted", atLeast(0, int64(c.Scheduler.MaxPreempted)))
 	check("scheduler.preemption_patience", atLeast(0, int64(c.Scheduler.Patience)))
 	check("scheduler.slack_margin", atLeast(0, int64(c.Scheduler.SlackMargin)))
-	check("scheduler.speculation_interval", atLeast(0, int64(c.Scheduler.SpeculationInterval)))
+	if d := c.Scheduler.SpeculationInterval; d != 0 && d < minSpeculation {
+		check("scheduler.speculation_interval", fmt.Errorf("is %v: %v or more, or 0 to start no copies", d, minSpeculation))
+	}
 	check("scheduler.speculation_after", atLeast(0, int64(c.Scheduler.SpeculationAfter)))
 	check("scheduler.slow_task_percent", within(c.Scheduler.SlowTaskPercent, 1, 99))
 	check("scheduler.slow_host_percent", within(c.Scheduler.SlowHostPercent, 100, 10_000))

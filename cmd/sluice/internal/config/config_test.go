@@ -208,6 +208,13 @@ func TestRefusals(t *testing.T) {
 				"scheduler.max_copies_percent: is 101, ", `local.shard: "ssss`,
 			},
 		},
+		"too often": {
+			file: "scheduler: {slack_window: 999ms, speculation_interval: 1ns, batch_window: 1000000h}\n",
+			want: []string{
+				"scheduler.slack_window: is 999ms: 1s or more, or 0 to lend nothing", "scheduler.speculation_interval: is 1ns: 100ms or more, or 0",
+				"scheduler.batch_window: is 1000000h0m0s: at most 1m0s",
+			},
+		},
 		"half a certificate": {
 			file: "tls: {cert: /c}\nscheduler: {tls: {cert: /c}}\nmesos: {tls: {key: /k}}\n",
 			want: []string{"tls.cert: a certificate and its key belong together", "scheduler.tls.cert, scheduler.tls.key and ", "mesos.tls.cert: a certificate and its key belong together"},
