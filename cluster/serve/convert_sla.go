@@ -13,6 +13,9 @@ import (
 // maxTime bounds durations that have no natural end.
 const maxTime = 10 * 365 * 24 * time.Hour
 
+// minLaunchTimeout is how long a gang has for its launch at least: one that had no time would be placed and given back without end.
+const minLaunchTimeout = time.Second
+
 // boundsFrom adds to a job how it may be bounded, started and stopped: its gang, limits, preemption and estimate.
 func boundsFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
 	job.Groups = principalsFrom(p.Groups, child(path, "groups"), v)
@@ -24,7 +27,7 @@ func boundsFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *viola
 		} else {
 			checkRange(int64(g.Minimum), 2, int64(job.Instances), "tasks that start together", child(at, "minimum"), v)
 		}
-		job.Gang = &cluster.Gang{Minimum: g.Minimum, LaunchTimeout: positiveFrom(g.LaunchTimeout, child(at, "launch_timeout"), v)}
+		job.Gang = &cluster.Gang{Minimum: g.Minimum, LaunchTimeout: durationOr(g.LaunchTimeout, 0, minLaunchTimeout, maxTime, child(at, "launch_timeout"), v)}
 	}
 	job.Revocable = p.Revocable
 	limitsFrom(p.Limits, job, child(path, "limits"), v)
