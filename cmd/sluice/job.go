@@ -123,9 +123,10 @@ func newJobStopCommand(a *app) *cobra.Command {
 		Use:   "stop NAME... | --label KEY=VALUE ...",
 		Short: "End all tasks of jobs; they stay listed",
 		Long: `End all tasks of jobs; they stay listed. Jobs are named, or selected by flags that
-all have to hold: then it is those that have not ended, and --dry-run lists them.`,
+all have to hold: then it is those that have not ended, and services that rest since
+all of their tasks were stopped, and --dry-run lists them.`,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			args, of, err := which.named(cmd, a, c, args, func(j *sluicev1.Job) bool { return !hasEnded(j) }, "have ended already")
+			args, of, err := which.named(cmd, a, c, args, func(j *sluicev1.Job) bool { return !hasEnded(j) || rests(j) }, "have ended already")
 			if err != nil || len(args) == 0 {
 				return err
 			}

@@ -113,6 +113,14 @@ func TestJobsAreSelected(t *testing.T) {
 	require.Equal(t, map[string]string{"app": "a", "team": "b"}, s.filter.GetLabels())
 	require.Equal(t, []string{"root/a", "ann", "j"}, []string{s.filter.GetPool(), s.filter.GetOwner(), s.filter.GetNamePrefix()})
 
+	// A service that rests has not been stopped: it is selected, too.
+	s.did = nil
+	s.jobs[1].State, s.jobs[1].Spec.Type = sluicev1.JobState_JOB_STATE_KILLED, sluicev1.JobType_JOB_TYPE_STATELESS
+	s.jobs[3].State, s.jobs[3].Spec.Type, s.jobs[3].Reason = sluicev1.JobState_JOB_STATE_KILLED, sluicev1.JobType_JOB_TYPE_STATELESS, "JOB_STOPPED"
+	s.jobs[5].Spec.Type = sluicev1.JobType_JOB_TYPE_BATCH
+	require.Contains(t, try(t, "", "job", "stop", "--prefix", "j", "--server", server).err, "2 of the 7 jobs that are selected have ended already")
+	require.Equal(t, "stop j0,stop j1,stop j2,stop j4,stop j6", strings.Join(s.did, ","))
+
 	// The answers of a selection are lines, also where it has one job.
 	s.jobs = s.jobs[:1]
 	require.Regexp(t, `^\{.*\}\n$`, try(t, "", "job", "stop", "--prefix", "j", "-o", "json", "--server", server).out)

@@ -131,6 +131,15 @@ func hasEnded(j *sluicev1.Job) bool {
 	return false
 }
 
+// rests reports whether a job is a service all of whose tasks were stopped, but not the job: they may be restarted.
+func rests(j *sluicev1.Job) bool {
+	switch j.GetSpec().GetType() {
+	case sluicev1.JobType_JOB_TYPE_STATELESS, sluicev1.JobType_JOB_TYPE_STATEFUL, sluicev1.JobType_JOB_TYPE_DAEMON:
+		return hasEnded(j) && j.GetReason() == ""
+	}
+	return false
+}
+
 // watchedNames is how many names one watch takes.
 const watchedNames = 1000
 
