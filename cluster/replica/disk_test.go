@@ -37,6 +37,12 @@ func TestADiskThatHangs(t *testing.T) {
 		require.Fail(t, "the term did not end")
 	}
 	require.Contains(t, g.said.String(), `reason="replica: the disk does not answer"`)
+	select {
+	case err := <-waiting: // the member is free to stand by, or to end
+		require.ErrorIs(t, err, ErrLost)
+	case <-time.After(patience):
+		require.Fail(t, "what waits for the disk waits on")
+	}
 	hung := g.live[first]
 	g.live[first] = nil // the group has the other two from now on
 	second, after := g.lead()
@@ -46,7 +52,6 @@ func TestADiskThatHangs(t *testing.T) {
 	require.Equal(t, RoleStandby, hung.answer(question{}).Role)
 
 	disk.Unlock()
-	require.ErrorIs(t, <-waiting, ErrLost)
 	g.live[first] = hung
 	g.agree(after.State())
 	require.Equal(t, g.peers[second].Name, hung.Leader().Name)

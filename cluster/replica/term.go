@@ -58,8 +58,23 @@ func (t *Term) Append(records []cluster.Record) error {
 	return t.failed
 }
 
-// append waits until most members have the entries, and they are applied here.
+// append waits until most members have the entries, and they are applied here. Raft says nothing while the disk hangs: then it waits until the
+// term is lost for that, and whether the entries come to be in the history is as open as with any other loss.
 func (t *Term) append(entries []entry) error {
+	done := make(chan error, 1)
+	go func() { done <- t.commit(entries) }()
+	select {
+	case err := <-done:
+		return err
+	case <-t.lost:
+	}
+	if err := t.member.disk.err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return <-done
+}
+
+func (t *Term) commit(entries []entry) error {
 	futures := make([]raft.ApplyFuture, 0, len(entries))
 	for _, e := range entries {
 		futures = append(futures, t.member.raft.Apply(e.encode(), 0))
