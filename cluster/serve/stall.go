@@ -13,7 +13,7 @@ const ReasonStalled = "STALLED"
 // stallAfter is how long the journal may take to make something durable before it is said.
 const stallAfter = 5 * time.Second
 
-// append makes records durable. If that takes longer than stallAfter, stalls is told, and told again when it is over; the writer counts as
+// append makes records durable. If that takes longer than stallAfter, stalls is told, and told again when they are; the writer counts as
 // stalled between.
 func (w *writer) append(records []cluster.Record) error {
 	told := make(chan struct{})
@@ -26,7 +26,9 @@ func (w *writer) append(records []cluster.Record) error {
 	if !timer.Stop() {
 		<-told
 		w.stalled.Store(false)
-		w.stalls(false)
+		if err == nil {
+			w.stalls(false)
+		}
 	}
 	return err
 }

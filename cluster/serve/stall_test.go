@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -63,5 +64,26 @@ func TestADiskThatHangs(t *testing.T) {
 		_, err = a.pools.GetPool(t.Context(), &sluicev1.GetPoolRequest{Path: "root/c"})
 		require.Equal(t, codes.NotFound, status.Code(err), "what was refused is not done")
 		require.Contains(t, said.String(), "has become durable")
+	})
+}
+
+var errLost = errors.New("lost")
+
+// lostLog fails after a time.
+type lostLog time.Duration
+
+func (l lostLog) Append([]cluster.Record) error {
+	time.Sleep(time.Duration(l))
+	return errLost
+}
+
+// What a disk that hung for too long was to make durable is not said to be.
+func TestWhatIsLostIsNotDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(cluster.NewState(), lostLog(2*stallAfter), time.Now)
+		var told []bool
+		w.stalls = func(begins bool) { told = append(told, begins) }
+		require.ErrorIs(t, w.append(nil), errLost)
+		require.Equal(t, []bool{true}, told)
 	})
 }
