@@ -356,11 +356,21 @@ func (s *server) parts() []func(context.Context) error {
 	return parts
 }
 
-// stopServing lets calls in progress end, but not for long.
+// stopServing lets calls in progress end, but not for long. One that writes to the audit log may hang with its disk.
 func (s *server) stopServing() {
-	timer := time.AfterFunc(goodbye, s.grpc.Stop)
-	defer timer.Stop()
-	s.grpc.GracefulStop()
+	ended := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(ended)
+	}()
+	for _, then := range []func(){s.grpc.Stop, func() {}} {
+		select {
+		case <-ended:
+			return
+		case <-time.After(goodbye):
+			then()
+		}
+	}
 }
 
 // close releases what openServer took. Whatever ran has to have ended.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // A folder by mistake would have what two parts know in one place; who has worked in one for both goes on.
@@ -72,4 +74,37 @@ func TestConnectionsLeaveFiles(t *testing.T) {
 	require.NoError(t, last.Close())
 	require.NoError(t, (<-accepted).Close())
 	require.NoError(t, l.Close())
+}
+
+// A call that hangs, as one does whose line of the audit log waits for the disk, does not keep the server from ending.
+func TestStopServingWhileACallHangs(t *testing.T) {
+	called, hangs := make(chan struct{}), make(chan struct{})
+	s := &server{grpc: grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+		close(called)
+		<-hangs
+		return nil
+	}))}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.grpc.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	_, err = conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/x/y")
+	require.NoError(t, err)
+	<-called
+	go func() {
+		s.stopServing()
+		served <- nil
+	}()
+	for range 2 {
+		select {
+		case err := <-served:
+			require.NoError(t, err)
+		case <-time.After(time.Minute):
+			require.Fail(t, "it waits for the call")
+		}
+	}
+	close(hangs)
+	require.NoError(t, conn.Close())
 }
