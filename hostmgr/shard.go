@@ -28,10 +28,11 @@ var (
 const protocolVersion = 1
 
 // Bounds of the wait before the next attempt to connect. It doubles from the first to the second, with jitter, so that
-// a thousand shards do not come back at once.
+// a thousand shards do not come back at once. The second is well below scheduler.unreachable_after: a scheduler that comes back hears of
+// all hosts before it gives one up.
 const (
 	minBackoff = 100 * time.Millisecond
-	maxBackoff = 10 * time.Second
+	maxBackoff = 2 * time.Second
 )
 
 // ShardConfig is what a Shard is made of.
