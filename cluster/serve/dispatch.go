@@ -110,12 +110,14 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 	switch {
 	case t.State == cluster.TaskPlaced && before.run != t.Run:
 		j := snapshot.Job(k.Job())
-		secrets, err := c.s.config.Secrets.files(j)
-		if err != nil { // was looked at when they came, and at the start
-			return status.Error(codes.Internal, err.Error())
-		}
 		message = launchDown(t, j)
-		message.GetLaunch().GetTask().Secrets = secrets
+		if j.TaskFor(t).Secrets { // else it runs by a spec without any, perhaps where none can be delivered
+			secrets, err := c.s.config.Secrets.files(j)
+			if err != nil { // was looked at when they came, and at the start
+				return status.Error(codes.Internal, err.Error())
+			}
+			message.GetLaunch().GetTask().Secrets = secrets
+		}
 		c.s.tell(message.GetLaunch().GetTask(), snapshot, t, j, c.peers.of(snapshot, j))
 		sent[k] = sentRun{run: t.Run}
 	case t.State.Vacating() && !c.spares && (before.run != t.Run || before.killed != t.State):

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
@@ -224,6 +225,45 @@ func TestSecretsOfUpdates(t *testing.T) {
 	rotated, err = a.cluster.RotateKey(t.Context(), &sluicev1.RotateKeyRequest{})
 	require.NoError(t, err)
 	require.Zero(t, rotated.Secrets)
+}
+
+// A run by a spec without secrets is given none of those that the job has since, during an update to them and after a rollback from it: it may
+// be where none can be delivered.
+func TestRunsBySpecsWithoutSecretsGetNone(t *testing.T) {
+	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
+	r := &rig{t: t, s: a.Scheduler, conn: a.conn}
+	a.emit(t, &cluster.HostReported{ID: "t/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
+	sh := r.connect("s", 0)
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Full: true, Last: true, Hosts: []*sluicev1.HostInfo{
+		{Name: "h", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000, MemoryBytes: 1 << 30}}},
+	}}}})
+	spec := sleepJob("job")
+	spec.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(9), BackoffInitial: durationpb.New(0)}
+	a.submit(t, spec)
+	var update uint64
+	again := func() { // looks at the next launch, and has its run fail
+		var launch *sluicev1.Launch
+		for launch == nil {
+			launch = sh.down().GetLaunch()
+		}
+		require.Empty(t, launch.GetTask().GetSecrets(), "%v", launch.GetRun())
+		update++
+		sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: &sluicev1.RunStatus{
+			Run: launch.GetRun(), State: sluicev1.RunState_RUN_STATE_FAILED, UpdateId: update,
+		}}})
+	}
+	again()
+	more := withSecret("job", "one")
+	more.Restart = spec.Restart
+	more.Update = &sluicev1.UpdatePolicy{StartPaused: true}
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: more, ExpectedVersion: 1})
+	require.NoError(t, err)
+	again()
+	again()
+	_, err = a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK})
+	require.NoError(t, err)
+	again()
+	again()
 }
 
 func TestSecretsThatAreRefused(t *testing.T) {
