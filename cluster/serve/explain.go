@@ -194,8 +194,13 @@ func explainHome(w *sluicev1.WaitingExplanation, h *cluster.Host, t *cluster.Tas
 	case h.State() == cluster.HostDraining:
 		tally.Reason, help = string(cycle.HostDraining), &cycle.Unblocker{Kind: cycle.ResumeHost, Host: t.Home}
 	default:
-		if missing := j.SpecFor(t).NeedsFor(j.TaskFor(t)) &^ h.Capabilities; missing != 0 {
+		task := j.TaskFor(t)
+		if missing := j.SpecFor(t).NeedsFor(task) &^ h.Capabilities; missing != 0 {
 			tally.Reason, tally.Detail = string(cycle.HostIncapable), missing.First().String()
+		} else if lacking := task.Resources.Lacking(h.Capacity); len(lacking) > 0 {
+			tally.Detail = lacking[0]
+		} else {
+			tally.Reason = string(cycle.HostWrongGPU)
 		}
 	}
 	w.Hosts, w.Tally = 1, []*sluicev1.HostTally{tally}
@@ -435,7 +440,8 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 	case waitingForHome:
 		why := map[string]string{
 			string(cycle.HostDraining): "is draining", string(cycle.HostUnreachable): "is unreachable",
-			string(cycle.HostTooSmall): "cannot hold it, even empty", string(cycle.HostIncapable): "has a host manager that cannot do what it needs: " + w.Tally[0].Detail,
+			string(cycle.HostTooSmall): "has too little " + w.Tally[0].Detail + ", even empty", string(cycle.HostWrongGPU): "has no such GPUs",
+			string(cycle.HostIncapable): "has a host manager that cannot do what it needs: " + w.Tally[0].Detail,
 		}[w.Tally[0].Reason]
 		return strings.Join(append([]string{fmt.Sprintf("it runs on host %s only, which %s", t.Home, why)}, helps(w, "or: ")...), "\n")
 	case waitingForHosts:

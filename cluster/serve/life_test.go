@@ -616,6 +616,16 @@ func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 	}})
 	require.Contains(t, explain().Summary, "which has a host manager that cannot do what it needs: on-preempt\n")
 	require.Equal(t, "INCAPABLE", explain().GetWaiting().Tally[0].Reason)
+
+	asks := func(task cluster.TaskSpec) {
+		spec := &cluster.JobSpec{Name: "db", Pool: cluster.DefaultPool, Type: cluster.Stateful, Instances: 1, Task: task}
+		a.emit(t, &cluster.JobUpdated{Job: 1, Spec: spec}, &cluster.TaskUpdated{Task: k, Version: a.Snapshot().Job(1).Version + 1})
+	}
+	asks(cluster.TaskSpec{Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.Memory: 1 << 50}}})
+	require.Contains(t, explain().Summary, "which has too little memory_bytes, even empty\n")
+	require.Equal(t, "memory_bytes", explain().GetWaiting().Tally[0].Detail)
+	asks(cluster.TaskSpec{GPU: cluster.GPURequest{Milli: 500}})
+	require.Contains(t, explain().Summary, "which has no such GPUs\n")
 }
 
 // TestWhatKeepsATaskOutIsNamed: by its rule, whatever hosts there are, and with a dimension where the rule has one.
