@@ -24,7 +24,10 @@ func newHostListCommand(a *app) *cobra.Command {
 		Short: "List hosts",
 		Args:  wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
+			err := filled(cmd, "state", "shard", "rack", "zone")
+			if err != nil {
+				return err
+			}
 			if req.States, err = parseStates[sluicev1.HostState]("state", states, "HOST_STATE_", sluicev1.HostState_value); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -49,7 +50,7 @@ func newJobListCommand(a *app) *cobra.Command {
 		Short: "List jobs",
 		Args:  wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := selector.read(); err != nil {
+			if err := errors.Join(filled(cmd, selectFlags...), selector.read()); err != nil {
 				return err
 			}
 			orders, err := parseStates[sluicev1.JobOrder]("order", []string{order}, "JOB_ORDER_", sluicev1.JobOrder_value)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -248,6 +249,31 @@ func wants(names ...string) cobra.PositionalArgs {
 			return usageError(cmd, fmt.Errorf("%s is missing", names[len(args)]))
 		case len(args) > len(names):
 			return usageError(cmd, fmt.Errorf("unexpected argument %q", args[len(names)]))
+		}
+		for i, name := range names {
+			if args[i] == "" { // as from an unset variable
+				return usageError(cmd, fmt.Errorf("%s is empty", name))
+			}
+		}
+		return nil
+	}
+}
+
+// mayWant is wants for one argument that may be left out.
+func mayWant(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return wants(name)(cmd, args)
+	}
+}
+
+// wantsSome checks arguments that are all of one kind, of which there may be any number.
+func wantsSome(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "") {
+			return usageError(cmd, fmt.Errorf("%s is empty", name))
 		}
 		return nil
 	}

@@ -72,6 +72,22 @@ func TestUsageErrors(t *testing.T) {
 		"job submit a b":                            `unexpected argument "b"`,
 		"job get":                                   "NAME is missing",
 		"job wait":                                  "NAME is missing",
+		"job submit ''":                             "FILE is empty",
+		"job get ''":                                "NAME is empty",
+		"job wait a ''":                             "NAME is empty",
+		"job watch ''":                              "NAME is empty",
+		"job stop ''":                               "NAME is empty",
+		"task list ''":                              "JOB is empty",
+		"tls init ''":                               "DIR is empty",
+		"pool usage ''":                             "PATH is empty",
+		"pool usage a b":                            `unexpected argument "b"`,
+		"job list --state=":                         "--state: is empty",
+		"job list --label a=1 --pool=":              "--pool: is empty",
+		"job watch --owner=":                        "--owner: is empty",
+		"task list --host=":                         "--host: is empty",
+		"host list --rack=":                         "--rack: is empty",
+		"volume list --host=":                       "--host: is empty",
+		"token list --user=":                        "--user: is empty",
 		"job list x":                                `unexpected argument "x"`,
 		"job list --colour":                         "unknown flag: --colour",
 		"job list --limit x":                        `--limit: "x" has to be a whole number`,
@@ -188,7 +204,11 @@ func TestUsageErrors(t *testing.T) {
 		"task restart a/0 --expected-run x":                           `--expected-run: "x" has to be a whole number`,
 	} {
 		t.Run(line, func(t *testing.T) {
-			a := try(t, "", strings.Fields(line)...)
+			args := strings.Fields(line)
+			for i := range args {
+				args[i] = strings.Trim(args[i], "'")
+			}
+			a := try(t, "", args...)
 			require.Equal(t, exitUsage, a.code, a.err)
 			require.Contains(t, a.err, want)
 			require.Empty(t, a.out)

@@ -35,7 +35,7 @@ func newPoolUsageCommand(a *app) *cobra.Command {
 		Use:   "usage [PATH]",
 		Short: "Show what jobs used, by day, pool and owner",
 		Long:  poolUsageHelp,
-		Args:  cobra.MaximumNArgs(1),
+		Args:  mayWant("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := filled(cmd, "by", "from", "to", "owner"); err != nil {
 				return err

@@ -46,12 +46,13 @@ func newTaskListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [JOB]",
 		Short: "List tasks, of one job or of all",
+		Args:  mayWant("JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
+			err := filled(cmd, "state", "pool", "host")
+			if err != nil {
+				return err
 			}
 			req.Job = strings.Join(args, "")
-			var err error
 			if req.States, err = parseStates[sluicev1.TaskState]("state", states, "TASK_STATE_", sluicev1.TaskState_value); err != nil {
 				return err
 			}
