@@ -78,9 +78,9 @@ func newClusterForecastCommand(a *app) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.snapshot, "snapshot", "", "begin with this file of `sluice cluster snapshot`, and ask no scheduler")
-	fs.StringVar(&f.submit, "submit", "", "file of jobs, as of `sluice job submit`, that are submitted first; \"-\" reads standard input")
-	fs.StringVar(&f.model, "model", "", "cost model; \"\": what was set with `cluster cost-model set`, else scheduler.cost_model of these settings")
+	fs.StringVar(&f.snapshot, "snapshot", "", "begin with this file of sluice cluster snapshot, and ask no scheduler")
+	fs.StringVar(&f.submit, "submit", "", "file of jobs, as of sluice job submit, that are submitted first; \"-\" reads standard input")
+	fs.StringVar(&f.model, "model", "", "cost model; \"\": what was set with cluster cost-model set, else scheduler.cost_model of these settings")
 	fs.DurationVar(&f.runTime, "run-time", time.Hour, "how long a task of a batch job runs where nothing is known; 0: for ever")
 	fs.DurationVar(&f.horizon, "horizon", 24*time.Hour, "how far to look")
 	return cmd

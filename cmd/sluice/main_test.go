@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
@@ -214,6 +215,21 @@ func TestUsageErrors(t *testing.T) {
 			require.Empty(t, a.out)
 		})
 	}
+}
+
+// A help names what a flag takes by one word: pflag takes what is between back quotes for it.
+func TestWordsForWhatFlagsTake(t *testing.T) {
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			word, _ := pflag.UnquoteUsage(f)
+			require.NotContains(t, word, " ", "%s --%s", cmd.CommandPath(), f.Name)
+		})
+		for _, c := range cmd.Commands() {
+			look(c)
+		}
+	}
+	look(newRootCommand(&app{}))
 }
 
 // A dimension that is misspelt is a named resource for the scheduler: only who reads the file can tell.
