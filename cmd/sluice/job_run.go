@@ -39,7 +39,7 @@ func newJobRunCommand(a *app) *cobra.Command {
 		Long: `Run a command as a job, without a file.
 
   sluice job run hello --attach -- echo hello
-  sluice job run sums --instances 20 --cpu 500m --attach -- sh -c 'sum part-$SLUICE_INSTANCE'
+  sluice job run sums --instances 20 --attach -- sh -c 'echo part $SLUICE_INSTANCE'
   sluice job run web --type stateless --dry-run -- ./serve > web.yaml
 
 What follows -- is the program and its arguments, which no shell reads. It runs
