@@ -173,6 +173,11 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 			return fmt.Errorf("--%s is %s: it cannot be negative", name, given)
 		}
 	}
+	for _, name := range []string{"reserve", "usage", "slow-hosts", "slow-runs"} {
+		if part, err := fs.GetFloat64(name); err != nil || !(part <= 1) { // NaN too
+			return fmt.Errorf("--%s is %v: it is a part, at most 1", name, part)
+		}
+	}
 	switch {
 	case f.generate && (f.open.Jobs != "" || f.open.Format != "" || f.open.Hosts != ""):
 		return errors.New("--generate makes up what --format, --jobs and --machines would read: give one or the other")
