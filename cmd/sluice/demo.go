@@ -84,7 +84,7 @@ func (d *demo) count(ctx context.Context, a *app, c *client, dir string) (fileco
 		return total, err
 	}
 	if jobs[0].GetState() != sluicev1.JobState_JOB_STATE_SUCCEEDED {
-		a.failures(ctx, c, demoJob)
+		a.failures(ctx, c, jobs[0])
 		return total, fmt.Errorf("job %s %s", demoJob, words.JobState(jobs[0].GetState()))
 	}
 	fmt.Fprintf(a.out, "demo: done after %s\n", words.Span(jobs[0].GetCreateTime(), jobs[0].GetEndTime()))

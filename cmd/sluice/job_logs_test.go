@@ -266,9 +266,16 @@ func TestWhereToSeeWhyATaskFailed(t *testing.T) {
 	a, c, notes := serveFlaky(t, &flaky{})
 	failed := sluicev1.TaskState_TASK_STATE_FAILED
 	c.tasks = &writers{tasks: []*sluicev1.Task{
-		{Job: "a", Instance: 0, State: failed, Reason: "EXITED"}, {Job: "a", Instance: 1, State: failed, Reason: "LAUNCH_FAILED", Message: "no such user"},
+		{Job: "a", Instance: 0, State: failed, Reason: "EXITED"},
+		{Job: "a", Instance: 1, State: failed, Reason: "LAUNCH_FAILED", Message: "no such user"},
+		{Job: "a", Instance: 2, State: failed, Reason: "EXITED", Message: `process "log" ended with exit code 7`},
+		{Job: "a", Instance: 3, State: failed, Reason: "EXITED", Message: `init step "prepare" ended with exit code 3`},
 	}}
-	a.failures(t.Context(), c, "a")
+	a.failures(t.Context(), c, &sluicev1.Job{Name: "a", Spec: &sluicev1.JobSpec{Task: &sluicev1.TaskSpec{
+		Init: []*sluicev1.ProcessSpec{{Name: "prepare"}}, Processes: []*sluicev1.ProcessSpec{{Name: "serve"}, {Name: "log"}},
+	}}})
 	require.Equal(t, "sluice: task a/0 failed: EXITED; see: sluice task logs a/0\n"+
-		"sluice: task a/1 failed: LAUNCH_FAILED, no such user; see: sluice task events a/1\n", notes.String())
+		"sluice: task a/1 failed: LAUNCH_FAILED, no such user; see: sluice task events a/1\n"+
+		"sluice: task a/2 failed: EXITED, process \"log\" ended with exit code 7; see: sluice task logs a/2 --process log\n"+
+		"sluice: task a/3 failed: EXITED, init step \"prepare\" ended with exit code 3; see: sluice task logs a/3 --process prepare\n", notes.String())
 }

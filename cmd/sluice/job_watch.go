@@ -204,7 +204,7 @@ func (a *app) judge(ctx context.Context, c *client, jobs []*sluicev1.Job) error 
 	for _, j := range jobs {
 		if j.GetState() != sluicev1.JobState_JOB_STATE_SUCCEEDED {
 			failed = true
-			a.failures(ctx, c, j.GetName())
+			a.failures(ctx, c, j)
 		}
 	}
 	if failed {
@@ -220,25 +220,38 @@ func endedWord(j *sluicev1.Job) string {
 }
 
 // failures tells the first tasks of a job that did not succeed.
-func (a *app) failures(ctx context.Context, c *client, job string) {
+func (a *app) failures(ctx context.Context, c *client, j *sluicev1.Job) {
 	size := uint32(3)
 	res, err := call(ctx, c, c.tasks.ListTasks, &sluicev1.ListTasksRequest{
-		Job: job, PageSize: &size,
+		Job: j.GetName(), PageSize: &size,
 		States: []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_FAILED, sluicev1.TaskState_TASK_STATE_LOST},
 	})
 	if err != nil {
 		return // the job's state has been told; this was only help
 	}
 	for _, t := range res.GetTasks() {
-		more := "logs"
+		more := "logs " + words.Task(t)
 		if t.GetReason() == string(cluster.ReasonLaunchFailed) { // it has written nothing
-			more = "events"
+			more = "events " + words.Task(t)
+		} else if name := culprit(j, t); name != "" {
+			more += " --process " + name
 		}
-		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task %s %s\n", words.Task(t), words.TaskState(t.GetState()), words.End(t), more, words.Task(t))
+		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task %s\n", words.Task(t), words.TaskState(t.GetState()), words.End(t), more)
 	}
 	if res.GetNextPageToken() != "" {
-		fmt.Fprintf(a.err, "sluice: and more; see: sluice task list %s --state failed,lost\n", job)
+		fmt.Fprintf(a.err, "sluice: and more; see: sluice task list %s --state failed,lost\n", j.GetName())
 	}
+}
+
+// culprit returns the process or init step of which a task says that it ended it, "" if it names none: what others have written does not
+// tell why.
+func culprit(j *sluicev1.Job, t *sluicev1.Task) string {
+	for _, p := range slices.Concat(j.GetSpec().GetTask().GetProcesses(), j.GetSpec().GetTask().GetInit()) {
+		if p.GetName() != "" && strings.Contains(t.GetMessage(), fmt.Sprintf("%q", p.GetName())) {
+			return p.GetName()
+		}
+	}
+	return ""
 }
 
 func newJobWaitCommand(a *app) *cobra.Command {

@@ -60,7 +60,7 @@ func (l *logFlags) add(cmd *cobra.Command, req *sluicev1.TaskLogsRequest) {
 	f := cmd.Flags()
 	f.StringVar(&l.stream, "stream", "both", "both, stdout or stderr")
 	f.Uint32Var(&l.lines, "tail", 0, "begin with so many of the last lines")
-	f.StringVar(&req.Process, "process", "", "process of a task with several")
+	f.StringVar(&req.Process, "process", "", "process of a task with several, or init step; without it, the main one, else the first")
 }
 
 // read puts into a request what the flags say.

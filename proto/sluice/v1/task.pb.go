@@ -892,7 +892,8 @@ type TaskLogsRequest struct {
 	// output, also where the oldest bytes are no longer kept.
 	StdoutOffset *int64 `protobuf:"varint,8,opt,name=stdout_offset,json=stdoutOffset,proto3,oneof" json:"stdout_offset,omitempty"`
 	StderrOffset *int64 `protobuf:"varint,9,opt,name=stderr_offset,json=stderrOffset,proto3,oneof" json:"stderr_offset,omitempty"`
-	// Process of a task with several. Empty: the first.
+	// Process of a task with several, or init step. Empty: the main process, else
+	// the first.
 	Process       string `protobuf:"bytes,10,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
