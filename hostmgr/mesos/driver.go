@@ -315,11 +315,17 @@ func (d *driver) OpenLog(_ context.Context, req hostmgr.LogRequest) (io.ReadClos
 	defer d.mu.Unlock()
 	r := d.runs[req.Run]
 	if r == nil {
-		return nil, fmt.Errorf("%w: %v; what it wrote is in the sandbox of the Mesos task of that name, on this host's agent, for as long as Mesos keeps it",
+		return nil, fmt.Errorf("%w: %v; what it wrote is in the sandbox of the Mesos task of that name, or of those that have _0, _1 ... behind it, on this host's agent, for as long as Mesos keeps it",
 			hostmgr.ErrUnknownRun, req.Run)
 	}
-	return nil, fmt.Errorf("mesos: logs are in the sandbox of task %v on agent %s (%s); look there, for example with the Mesos console",
-		req.Run, r.record.Agent, r.record.Host)
+	member := max(0, slices.Index(r.record.Main, true))
+	if names := r.record.Members; req.Process != "" && len(names) > 0 {
+		if member = slices.Index(names, req.Process); member < 0 {
+			return nil, fmt.Errorf("%w: run %v has %s, and none named %q", hostmgr.ErrUnknownProcess, req.Run, strings.Join(names, ", "), req.Process)
+		}
+	}
+	return nil, fmt.Errorf("mesos: logs are in the sandbox of task %s on agent %s (%s); look there, for example with the Mesos console",
+		r.task(member), r.record.Agent, r.record.Host)
 }
 
 // touch lets the keeper see whether the host is as it was last reported.

@@ -93,6 +93,34 @@ func TestSeveralProcesses(t *testing.T) {
 	})
 }
 
+// TestWhereTheOutputOfAProcessIs: in the sandbox of a Mesos task that there is.
+func TestWhereTheOutputOfAProcessIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, nil)
+		l := launchOf(1, "h0", "serve")
+		l.Task.Processes = append(l.Task.Processes, l.Task.Processes[0])
+		l.Task.Processes[0].Name, l.Task.Processes[1].Name, l.Task.Processes[1].Main = "a", "b", true
+		require.NoError(t, d.Launch(t.Context(), l))
+		require.NoError(t, d.Launch(t.Context(), launchOf(2, "h0", "serve")))
+		becomes(t, d, l.Run, cluster.TaskRunning)
+		becomes(t, d, runID(2), cluster.TaskRunning)
+		ids := map[string]bool{}
+		for _, r := range w.Runs() {
+			ids[r.TaskID] = true
+		}
+		for task, of := range map[string]hostmgr.LogRequest{
+			"7.1.1_0": {Run: l.Run, Process: "a"}, "7.1.1_1": {Run: l.Run}, "7.2.1": {Run: runID(2)},
+		} {
+			_, err := d.OpenLog(t.Context(), of)
+			require.ErrorContains(t, err, "in the sandbox of task "+task+" on agent")
+			require.True(t, ids[task], "Mesos has such a task")
+		}
+		_, err := d.OpenLog(t.Context(), hostmgr.LogRequest{Run: l.Run, Process: "c"})
+		require.ErrorIs(t, err, hostmgr.ErrUnknownProcess)
+	})
+}
+
 // TestTheOthersEndWithTheMainProcess, also where the first KILL for them gets nowhere, and where another driver has to repeat it.
 func TestTheOthersEndWithTheMainProcess(t *testing.T) {
 	for name, restart := range map[string]bool{"one driver": false, "another driver": true} {

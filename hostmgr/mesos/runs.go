@@ -65,15 +65,19 @@ func (r *run) members() int { return max(1, len(r.record.Members), len(r.record.
 // tasks lists the ids of its Mesos tasks that have not ended.
 func (r *run) tasks() (ids []string) {
 	for member := range r.members() {
-		switch {
-		case slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }):
-		case len(r.record.Found) > 0:
-			ids = append(ids, r.record.Found[member])
-		default:
-			ids = append(ids, taskID(r.record.Run, member, r.members()))
+		if !slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }) {
+			ids = append(ids, r.task(member))
 		}
 	}
 	return ids
+}
+
+// task returns the id of the Mesos task of a member.
+func (r *run) task(member int) string {
+	if len(r.record.Found) > 0 {
+		return r.record.Found[member]
+	}
+	return taskID(r.record.Run, member, r.members())
 }
 
 // newRun returns a run for a record.
