@@ -221,14 +221,21 @@ hold: then it is those that have ended, with --stop all, and --dry-run lists the
 	return cmd
 }
 
-// remove deletes a job; one that has not ended it ends first where stop says so.
+// remove deletes a job; one that has not ended it ends first where stop says so, and then waits for a scheduler that goes away to the
+// end: a job that was there, and is not any more, it may have deleted without an answer.
 func (c *client) remove(ctx context.Context, a *app, name string, stop bool, version *uint64) (*sluicev1.DeleteJobResponse, error) {
-	if stop {
-		if err := c.stopAndWait(ctx, a, name, version); err != nil {
-			return nil, err
-		}
+	req := &sluicev1.DeleteJobRequest{Name: name, ExpectedVersion: version}
+	if !stop {
+		return call(ctx, c, c.jobs.DeleteJob, req)
 	}
-	return call(ctx, c, c.jobs.DeleteJob, &sluicev1.DeleteJobRequest{Name: name, ExpectedVersion: version})
+	if err := c.stopAndWait(ctx, a, name, version); err != nil {
+		return nil, err
+	}
+	res, err := callAgain(ctx, c, c.jobs.DeleteJob, req)
+	if err != nil && codeOf(err) == exitNotFound {
+		return &sluicev1.DeleteJobResponse{Name: name}, nil
+	}
+	return res, err
 }
 
 // stopAndWait ends a job if it has not ended.

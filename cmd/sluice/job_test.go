@@ -32,15 +32,33 @@ func TestStopGoesOnWhereItBroke(t *testing.T) {
 	a = try(t, "", "job", "stop", "a", "--wait")
 	require.Equal(t, answer{exitOK, "job a is killed\n", a.err}, a)
 	require.Contains(t, a.err, " is away, trying again for up to 5m0s\n")
-	jobs.stops = 0
+	jobs.stops, jobs.deletes = 0, 1
 	a = try(t, "", "job", "delete", "a", "--stop")
 	require.Equal(t, answer{exitOK, "job a deleted\n", a.err}, a)
+	for _, jobs.deleted = range []bool{false, true} {
+		jobs.stops, jobs.deletes = 1, 0
+		a = try(t, "", "job", "delete", "a", "--stop")
+		require.Equal(t, answer{exitOK, "job a deleted\n", a.err}, a)
+		require.Equal(t, 2, jobs.deletes)
+	}
 }
 
-// stumbling breaks off when it is asked to stop a job for the first time.
+// stumbling breaks off when it is asked to stop or to delete a job for the first time.
 type stumbling struct {
 	shop
-	stops int
+	stops, deletes int
+	deleted        bool // though it broke off
+}
+
+// DeleteJob is that of the shop from the second time on.
+func (s *stumbling) DeleteJob(ctx context.Context, req *sluicev1.DeleteJobRequest) (*sluicev1.DeleteJobResponse, error) {
+	if s.deletes++; s.deletes == 1 {
+		if s.deleted {
+			s.gone = req.GetName()
+		}
+		return nil, errBroken
+	}
+	return s.shop.DeleteJob(ctx, req)
 }
 
 func (s *stumbling) StopJob(_ context.Context, req *sluicev1.StopJobRequest) (*sluicev1.StopJobResponse, error) {
