@@ -151,6 +151,20 @@ func TestTheOthersEndWithTheMainProcess(t *testing.T) {
 	}
 }
 
+// TestWhichOfSeveralHasFailed is told.
+func TestWhichOfSeveralHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, nil)
+		l := launchOf(0, "h0")
+		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"fail"}}}
+		require.NoError(t, d.Launch(t.Context(), l))
+		end := becomes(t, d, l.Run, cluster.TaskFailed)
+		require.EqualValues(t, 3, end.ExitCode)
+		require.Regexp(t, `^process "b": TASK_FAILED `, end.Message)
+	})
+}
+
 // TestTheProgramOfATask, or of a check, may be told by variables, as its arguments. Docker's executor adds those to it.
 func TestTheProgramOfATask(t *testing.T) {
 	for runtime, arguments := range map[cluster.ContainerRuntime][]string{

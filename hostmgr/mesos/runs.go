@@ -268,6 +268,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		if r.again && u.GetState() == api.TASK_ERROR {
 			end.Reason = cluster.ReasonLaunchRefused
 		}
+		if end.State == cluster.TaskFailed && end.Reason != cluster.ReasonLaunchRefused && member < len(r.record.Members) {
+			end.Message = fmt.Sprintf("process %q: %s", r.record.Members[member], end.Message)
+		}
 		end.Member = member
 		d.memberEnded(s, r, end, now)
 	}
