@@ -48,6 +48,7 @@ once. Only a crash leaves tasks running, and the next start finds them again.`,
 }
 
 func (a *app) runDev(ctx context.Context, d *demo) error {
+	outliveReader()
 	c := a.config
 	log := newLogger(a.err, c.DevLog())
 	if c.Scheduler.TLS.Cert != "" {

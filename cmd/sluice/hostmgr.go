@@ -38,6 +38,7 @@ scheduler at --server. Tasks run on while the host manager is away, and it finds
 them again when it starts with the same state folder.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			outliveReader()
 			c := a.config
 			conn, err := a.dialScheduler()
 			if err != nil {

@@ -36,6 +36,7 @@ at --server. Tasks run on while the host manager is away, for at most
 folder. Several clusters have a host manager each, with a name each (--shard).`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			outliveReader()
 			c := a.config
 			conn, err := a.dialScheduler()
 			if err != nil {

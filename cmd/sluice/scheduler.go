@@ -36,6 +36,7 @@ machines: one leads and schedules, the others have a copy of all that it knows a
 stand by to go on in its place.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			outliveReader()
 			c := a.config
 			if c.Scheduler.TLS.Cert == "" && !c.Scheduler.Insecure {
 				return exitError{exitUsage, errors.New("the scheduler needs TLS, to know who calls: `sluice tls init` makes certificates and a configuration; --insecure does without, on this machine only")}
@@ -60,11 +61,14 @@ stand by to go on in its place.`,
 	return cmd
 }
 
+// outliveReader lets a command that serves go on when who reads its output has ended, as head at once, or tee after a Ctrl-C.
+func outliveReader() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // caught and dropped
+}
+
 // runUntil runs parts side by side until ctx ends or one of them fails. Then stop is called while they still work, and
 // when all have ended, release.
 func runUntil(ctx context.Context, parts []func(context.Context) error, stop func(), release func() error) error {
-	// Caught and dropped: who reads the output may end before this does, as tee after a Ctrl-C.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	working, finish := context.WithCancel(context.WithoutCancel(ctx))
 	defer finish()
 	group, working := errgroup.WithContext(working)

@@ -216,6 +216,22 @@ task:
 	require.Zero(t, sleepers(t, mark))
 }
 
+// A scheduler serves also if who reads its output has ended before it began.
+func TestASchedulerWhoseOutputNobodyReads(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	scheduler := s.command(t.Context(), "scheduler", "--insecure", "--listen", s.api, "--http-listen", s.web, "--state-dir", s.path("scheduler"))
+	scheduler.Stdout, scheduler.Stderr = writer, writer
+	require.NoError(t, scheduler.Start())
+	require.NoError(t, writer.Close())
+	eventually(t, func() bool { return s.try("cluster", "status").code == 0 }, "the scheduler answers")
+	require.NoError(t, scheduler.Process.Signal(syscall.SIGINT))
+	require.NoError(t, scheduler.Wait())
+}
+
 func TestSchedulerAndHostManagerOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
