@@ -119,7 +119,7 @@ nothing is submitted.`,
 
 // read completes the spec.
 func (r *runFlags) read(cmd *cobra.Command, name string, command []string) error {
-	if err := filled(cmd, "pool", "cpu", "memory", "disk", "gpu", "type", "working-directory"); err != nil {
+	if err := filled(cmd, "pool", "cpu", "memory", "disk", "gpu", "type", "working-directory", "idempotency-key"); err != nil {
 		return err
 	}
 	kinds, err := parseStates[sluicev1.JobType]("type", []string{r.kind}, "JOB_TYPE_", sluicev1.JobType_value)

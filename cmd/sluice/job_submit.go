@@ -33,6 +33,9 @@ that may itself be run again gives its own with --idempotency-key, which holds
 for a day.`,
 		Args: wants("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := filled(cmd, "idempotency-key"); err != nil {
+				return err
+			}
 			specs, err := readSpecs(a, args[0], jobfile.Jobs)
 			if err != nil {
 				return err

@@ -231,7 +231,8 @@ func noSubcommand(cmd *cobra.Command, args []string) error {
 	return usageError(cmd, err)
 }
 
-// filled refuses flags that were given without a value, as from an unset variable: what they were to narrow would be everything.
+// filled refuses flags that were given without a value, as from an unset variable: what they were to narrow would be everything, and a key
+// would be another one each time.
 func filled(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := cmd.Flags().Lookup(name); f.Changed && strings.Trim(f.Value.String(), "[]") == "" {

@@ -82,6 +82,8 @@ func TestUsageErrors(t *testing.T) {
 		"tls init ''":                               "DIR is empty",
 		"pool usage ''":                             "PATH is empty",
 		"pool usage a b":                            `unexpected argument "b"`,
+		"job submit a.yaml --idempotency-key=":      "--idempotency-key: is empty",
+		"job run a --idempotency-key= -- true":      "--idempotency-key: is empty",
 		"job list --state=":                         "--state: is empty",
 		"job list --label a=1 --pool=":              "--pool: is empty",
 		"job watch --owner=":                        "--owner: is empty",
