@@ -218,7 +218,10 @@ func unblockerWord(u *cycle.Unblocker) string {
 	if u.Together > 1 {
 		with = fmt.Sprintf(", for %d of those that start together", u.Together)
 	}
-	if u.Ahead > 0 {
+	switch {
+	case u.Ahead == 1:
+		with += ", with what the one other that may go there first asks for"
+	case u.Ahead > 1:
 		with += fmt.Sprintf(", with what the %d others that may go there first ask for", u.Ahead)
 	}
 	switch u.Kind {
@@ -235,7 +238,7 @@ func unblockerWord(u *cycle.Unblocker) string {
 		if u.Milli == cluster.WholeGPU {
 			return fmt.Sprintf("%s free on host %s%s", number(u.GPUs, "more whole GPU"), u.Host, with)
 		}
-		return fmt.Sprintf("%d more times gpu_milli=%d free on one GPU of host %s%s", u.GPUs, u.Milli, u.Host, with)
+		return fmt.Sprintf("%s gpu_milli=%d free on one GPU of host %s%s", number(u.GPUs, "more time"), u.Milli, u.Host, with)
 	case cycle.MorePorts:
 		return fmt.Sprintf("%s free on host %s%s", portsWord(u), u.Host, with)
 	case cycle.MoreSlack:
@@ -465,9 +468,17 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 		lines = append(lines, fmt.Sprintf("  %d %s", c.Hosts, reason))
 	}
 	if w.Together > 0 {
-		lines = append(lines, fmt.Sprintf("it starts together with others or not at all: %d need a place at once, and there is room for %d of them", w.Together, w.TogetherFit))
+		need := "%d need a place at once, and there is room for %d of them"
+		if w.Together == 1 {
+			need = "%d needs a place yet, and there is room for %d"
+		}
+		lines = append(lines, fmt.Sprintf("it starts together with others or not at all: "+need, w.Together, w.TogetherFit))
 	}
-	lines = append(lines, fmt.Sprintf("it is number %d of %d that wait in pool %s", w.QueuePosition, w.QueueLength, j.Spec.Pool))
+	if w.QueueLength == 1 {
+		lines = append(lines, fmt.Sprintf("it is the only one that waits in pool %s", j.Spec.Pool))
+	} else {
+		lines = append(lines, fmt.Sprintf("it is number %d of %d that wait in pool %s", w.QueuePosition, w.QueueLength, j.Spec.Pool))
+	}
 	if binds.Rule != pool.RuleNone {
 		lines = append(lines, bindingWord(binds))
 	}

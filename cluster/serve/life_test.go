@@ -661,6 +661,14 @@ func TestOneIsNoneOfSeveral(t *testing.T) {
 	}
 	require.Equal(t, "1 more port free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MorePorts, Host: "s/a", FreePorts: 1}))
 	require.Equal(t, "1 more whole GPU free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 1, Milli: cluster.WholeGPU}))
+	require.Equal(t, "1 more time gpu_milli=300 free on one GPU of host s/a, with what the one other that may go there first asks for",
+		unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 1, Milli: 300, Ahead: 1}))
+	w = &sluicev1.WaitingExplanation{Reason: waitingForRoom, Hosts: 1, Together: 1, QueuePosition: 1, QueueLength: 1}
+	said = strings.Split(summarizeWaiting(w, pool.Binding{}, task, job), "\n")
+	require.Equal(t, []string{
+		"it starts together with others or not at all: 1 needs a place yet, and there is room for 0",
+		"it is the only one that waits in pool root/a",
+	}, said[1:])
 }
 
 // TestHowManyHaveToEndIsSaid: one where there is nobody else, and else those that are let in first, too; none where that is of no use.

@@ -273,7 +273,7 @@ func TestPendingJobs(t *testing.T) {
 		text   string
 	}{
 		{"pool", &sluicev1.PoolLimits{MaxPendingJobs: proto.Uint32(2)}, 2, "2 jobs wait in it"},
-		{"user", &sluicev1.PoolLimits{MaxPendingJobsPerUser: proto.Uint32(1)}, 1, `1 jobs of "ann" wait in it`},
+		{"user", &sluicev1.PoolLimits{MaxPendingJobsPerUser: proto.Uint32(1)}, 1, `1 job of "ann" waits in it`},
 		{"group", &sluicev1.PoolLimits{MaxPendingJobsPerGroup: proto.Uint32(2)}, 2, `2 jobs of group "red" wait in it`},
 	}
 	for _, tt := range tests {

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"fmt"
+
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -135,6 +137,14 @@ func draining(in poolTable, p cluster.PoolPath) *cluster.Pool {
 	return nil
 }
 
+// waitWord counts jobs that wait in a pool.
+func waitWord(n uint32, of string) string {
+	if n == 1 {
+		return "1 job" + of + " waits in it"
+	}
+	return fmt.Sprintf("%d jobs%s wait in it", n, of)
+}
+
 // checkPending refuses jobs that would exceed what may wait in their pools. A job waits until its first task is placed.
 // Complexity: the jobs that wait, once, if one of the pools has such a limit, and the fresh ones; times the depth of the tree.
 func checkPending(in *cluster.State, fresh []cluster.NewJob) error {
@@ -149,8 +159,8 @@ func checkPending(in *cluster.State, fresh []cluster.NewJob) error {
 				if limit == nil || waiting < *limit {
 					return nil
 				}
-				return resourceError(codes.ResourceExhausted, "pool", string(p), "%d jobs%s wait in it, and no more may: submit job %s later",
-					waiting, of, quote(string(n.Spec.Name)))
+				return resourceError(codes.ResourceExhausted, "pool", string(p), "%s, and no more may: submit job %s later",
+					waitWord(waiting, of), quote(string(n.Spec.Name)))
 			}
 			l := &in.Pool(p).Limits
 			if err := refuse(l.PendingJobs, w.all, ""); err != nil {

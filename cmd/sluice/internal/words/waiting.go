@@ -104,7 +104,7 @@ func noRoom(w *sluicev1.WaitingExplanation) string {
 	for _, c := range w.GetTally() {
 		switch c.GetReason() {
 		case "OPEN":
-			return fmt.Sprintf("room by now (%d of %d hosts)", c.GetHosts(), w.GetHosts())
+			return fmt.Sprintf("room by now (%d of %s)", c.GetHosts(), Number(w.GetHosts(), "host"))
 		case "NO_ROOM", "NO_SLACK":
 			full = append(full, c)
 		}
@@ -117,7 +117,7 @@ func out(w *sluicev1.WaitingExplanation, tally []*sluicev1.HostTally) string {
 	if len(tally) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s (%d of %d hosts)", reason(tally[0]), tally[0].GetHosts(), w.GetHosts())
+	text := fmt.Sprintf("%s (%d of %s)", reason(tally[0]), tally[0].GetHosts(), Number(w.GetHosts(), "host"))
 	if len(tally) > 1 {
 		text += fmt.Sprintf(", %s (%d)", reason(tally[1]), tally[1].GetHosts())
 	}

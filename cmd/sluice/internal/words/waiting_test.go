@@ -29,6 +29,8 @@ func TestWaiting(t *testing.T) {
 		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Together: 4, TogetherFit: 1}, "no room for all at once: for 1 of 4"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 7, Tally: []*sluicev1.HostTally{other, small}}, "no host fits: constraints (4 of 7 hosts), memory_bytes (3)"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 3, Tally: []*sluicev1.HostTally{small}}, "no host fits: memory_bytes (3 of 3 hosts)"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 1, Tally: []*sluicev1.HostTally{tally("TOO_SMALL", "cpu_milli", 1)}}, "no host fits: cpu_milli (1 of 1 host)"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Hosts: 1, Tally: []*sluicev1.HostTally{tally("OPEN", "", 1)}}, "room by now (1 of 1 host)"},
 		{&sluicev1.WaitingExplanation{Reason: "LIMIT", BindingPool: "root/a", BindingDimension: "cpu_milli"}, "pool root/a: limit (cpu_milli)"},
 		{&sluicev1.WaitingExplanation{Reason: "RUNNING_JOBS", BindingPool: "root/a"}, "pool root/a: limit of running jobs"},
 		{&sluicev1.WaitingExplanation{Reason: "MAX_RUNNING_INSTANCES", BindingPool: "root/a"}, "its job runs as many at once as it may"},
