@@ -95,7 +95,7 @@ type Unblocker struct {
 	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it; 0 if that does not help.
 	Rule  string
 	Count int64
-	// Pool, Dimension and Amount of RaisePool; Pool and Dimension of LiftLimit, where the rule has them.
+	// Pool, Dimension and Amount of RaisePool and LiftLimit: of what, where the rule has one, and by how much it is to be raised.
 	Pool      cluster.PoolPath
 	Dimension string
 	Amount    int64

@@ -724,7 +724,7 @@ func TestALimitThatLetsNobodyInIsOnlyRaised(t *testing.T) {
 		s.job("root/a", 1, 2, func(j *cluster.JobSpec) { j.Controller, j.Owner, j.Groups = true, "ann", []string{"staff"} })
 		require.Empty(t, s.step().Placements)
 		why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(uid, 0))
-		want := cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(rule), Pool: "root/a"}
+		want := cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(rule), Pool: "root/a", Amount: 1}
 		if rule == pool.RuleController {
 			want.Dimension = cluster.CPU.String()
 		}
@@ -874,7 +874,7 @@ func TestTheLimitOfAJobIsNamedBesideThatOfItsPool(t *testing.T) {
 		require.Equal(t, pool.RuleLimit, why.Binding.Rule)
 		want := []cycle.Unblocker{{Kind: cycle.RaisePool, Rule: string(pool.RuleLimit), Pool: "root/a", Dimension: cluster.CPU.String(), Amount: 3}}
 		if count > 0 {
-			want = append(want, cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: "root/a", Count: count})
+			want = append(want, cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: "root/a", Count: count, Amount: count})
 		}
 		require.Equal(t, want, why.Unblockers, instance)
 	}
@@ -953,7 +953,63 @@ func TestWhoIsLetInByALimitNeedsRoomToo(t *testing.T) {
 			s.settle()
 			why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(last, 0))
 			require.True(t, known)
-			require.Equal(t, append([]cycle.Unblocker{{Kind: cycle.LiftLimit, Rule: string(pool.RuleRunningJobs), Pool: "root/a", Count: 2}}, tt.more...), why.Unblockers)
+			require.Equal(t, append([]cycle.Unblocker{{Kind: cycle.LiftLimit, Rule: string(pool.RuleRunningJobs), Pool: "root/a", Count: 2, Amount: 2}}, tt.more...), why.Unblockers)
 		})
 	}
+}
+
+// Every limit on running work that keeps a task out is named at once, that of each pool of the path and of each kind, with what helps if it
+// was lowered below what runs: when all are raised by so much, the task starts.
+func TestAllLimitsOnRunningWorkAreNamedAtOnce(t *testing.T) {
+	limit := func(n uint32) *uint32 { return &n }
+	cpu := func(reservation int64) []cluster.PoolResource {
+		return []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: cluster.NoLimit, Share: 1}}
+	}
+	s := newShared(t)
+	s.host(0, vector(90, 0))
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: cpu(40)}})
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a/x", Resources: cpu(20)}})
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a/y"}})
+	by := func(owner string, cpu int64) func(*cluster.JobSpec) {
+		return func(j *cluster.JobSpec) {
+			j.Owner, j.Groups, j.Controller, j.Task.Resources = owner, []string{"staff", owner}, true, vector(cpu, 0)
+		}
+	}
+	for i := range 4 {
+		s.job([]cluster.PoolPath{"root/a/x", "root/a/y"}[i%2], 1, 1, by([]string{"ann", "bob"}[i/2], int64(1+i)))
+	}
+	s.settle()
+	put := func(path cluster.PoolPath, reservation int64, l cluster.PoolLimits) {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Limits: l, Resources: cpu(reservation)}})
+	}
+	put("root/a/x", 20, cluster.PoolLimits{RunningJobs: limit(1), RunningJobsPerUser: limit(1), ControllerPercent: limit(25)})
+	put("root/a", 40, cluster.PoolLimits{RunningJobs: limit(2), RunningJobsPerGroup: limit(3), ControllerPercent: limit(25)})
+	first := s.job("root/a/x", 1, 1, by("ann", 1))
+	k := cluster.MakeTaskKey(s.job("root/a/x", 2, 1, by("ann", 6), func(j *cluster.JobSpec) { j.Limits.MaxRunning = 2 }), 0)
+	require.Empty(t, s.step().Placements)
+	why, _ := s.planner.WhyWaiting(k)
+	type lift struct {
+		rule          pool.Rule
+		pool          cluster.PoolPath
+		dimension     string
+		count, amount int64
+	}
+	var said []lift
+	for _, u := range why.Unblockers {
+		require.Equal(t, cycle.LiftLimit, u.Kind)
+		said = append(said, lift{pool.Rule(u.Rule), u.Pool, u.Dimension, u.Count, u.Amount})
+	}
+	require.Equal(t, []lift{
+		{pool.RuleRunningJobs, "root/a/x", "", 3, 3},
+		{pool.RuleRunningUser, "root/a/x", "", 2, 2},
+		{pool.RuleController, "root/a/x", "cpu_milli", 0, 6}, // it asks for more than all may have
+		{pool.RuleRunningJobs, "root/a", "", 4, 4},
+		{pool.RuleRunningGroup, "root/a", "", 3, 3},
+		{pool.RuleController, "root/a", "cpu_milli", 4, 7}, // of 1, 1, 2, 3 and 4
+	}, said)
+	put("root/a/x", 20, cluster.PoolLimits{RunningJobs: limit(4), RunningJobsPerUser: limit(3), ControllerPercent: limit(55)})
+	put("root/a", 40, cluster.PoolLimits{RunningJobs: limit(6), RunningJobsPerGroup: limit(6), ControllerPercent: limit(43)})
+	s.settle()
+	require.Equal(t, 1, s.running(first))
+	require.Equal(t, 2, s.running(k.Job()))
 }

@@ -19,12 +19,9 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	crowded := refused && !gated // by the capacity of the cluster, of which all pools have a part
 	switch {
 	case gated:
-		lift := Unblocker{Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension}
-		n, those := p.keptBefore(c, as, rank)
-		if p.letsSomeIn(c) {
-			lift.Count = 1 + n
-		}
-		all = append(all, lift)
+		lift := p.lift(c, as, rank)
+		those := lift.those
+		all = append(all, lift.all...)
 		if p.suffices(c, those) {
 			return append(append(all, p.ownBound(c, as)...), p.raise(c, those)...)
 		}
@@ -191,24 +188,30 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	return more
 }
 
-// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go before it, where another
-// limit keeps it out and this would next.
+// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go before it, where that keeps
+// it out, or would once others do not.
 func (p *Planner) ownBound(c *class, as waiter) []Unblocker {
 	job := p.snap.Job(as.task.Job())
 	most := int64(job.Spec.Limits.MaxRunning)
-	if most == 0 || c.why.Rule == pool.RuleMaxRunning {
+	if most == 0 {
 		return nil
 	}
 	n := job.OnHosts() + 1 - most
+	if c.together() {
+		n += c.waiting() - 1
+	}
 	for _, x := range p.order {
-		if x.key.group.job == job.UID {
+		if x.key.group.job == job.UID && (x != c || !c.together()) {
 			n += int64(p.before(x, c, as))
 		}
+	}
+	if c.why.Rule == pool.RuleMaxRunning {
+		n = max(1, n)
 	}
 	if n <= 0 {
 		return nil
 	}
-	return []Unblocker{{Kind: LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: c.key.group.pool, Count: n}}
+	return []Unblocker{{Kind: LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: c.key.group.pool, Count: n, Amount: n}}
 }
 
 // before counts those of a class that go before a task of another in the same pool.
@@ -227,69 +230,6 @@ func ownLimit(r pool.Rule) bool {
 	default:
 		return false
 	}
-}
-
-// letsSomeIn reports whether the limit that keeps tasks of the class out would let one in if nothing else ran.
-func (p *Planner) letsSomeIn(c *class) bool {
-	q := p.snap.Pool(c.why.Pool)
-	allows := func(most *uint32) bool { return most == nil || *most > 0 }
-	switch c.why.Rule {
-	case pool.RuleRunningJobs:
-		return allows(q.Limits.RunningJobs)
-	case pool.RuleRunningUser:
-		return allows(q.Limits.RunningJobsPerUser)
-	case pool.RuleRunningGroup:
-		return allows(q.Limits.RunningJobsPerGroup)
-	case pool.RuleController:
-		at := slices.IndexFunc(p.status, func(s pool.Status) bool { return s.Path == q.Path })
-		most := pool.PercentOf(reservation(&p.status[at], c.why.Dimension), *q.Limits.ControllerPercent)
-		return c.row.task.Resources.In(c.why.Dimension) <= most
-	default:
-		return true
-	}
-}
-
-// keptBefore counts those that the limit which keeps the task out may let in before it: of the instances of its job those that go
-// before it, where that is what is limited, and else the jobs that do not run yet, but for those that go after it in its own pool. It
-// returns the task with what of its class goes before it, and all of these.
-func (p *Planner) keptBefore(own *class, than waiter, rank int) (n int64, all []contender) {
-	job := p.snap.Job(than.task.Job())
-	others := map[cluster.JobUID]struct{}{}
-	all = []contender{{own, int64(rank) + 1}}
-	if own.together() {
-		all[0].n = own.waiting()
-	}
-	for _, c := range p.order {
-		head, waits := c.queue.Min()
-		if !waits || !own.why.Pool.Covers(c.key.group.pool) {
-			continue
-		}
-		at := head.task.Job()
-		other := p.snap.Job(at)
-		switch {
-		case own.why.Rule == pool.RuleMaxRunning || at == job.UID:
-			if at == job.UID {
-				before := int64(p.before(c, own, than))
-				if own.why.Rule == pool.RuleMaxRunning {
-					n += max(0, before-c.open())
-				}
-				if c != own && before > 0 {
-					all = append(all, contender{c, before})
-				}
-			}
-		case other == nil, other.OnHosts() > 0, c.open() > 0:
-		case own.why.Rule == pool.RuleController && !c.key.group.controller:
-		case own.why.Rule == pool.RuleRunningUser && other.Spec.Owner != job.Spec.Owner:
-		case own.why.Rule == pool.RuleRunningGroup && !slices.ContainsFunc(other.Spec.Groups, func(g string) bool {
-			return slices.Contains(job.Spec.Groups, g)
-		}):
-		case c.key.group.pool == own.key.group.pool && !p.goesBefore(c, head, own, than):
-		default:
-			others[at] = struct{}{}
-			all = append(all, contender{c, c.waiting()})
-		}
-	}
-	return n + int64(len(others)), all
 }
 
 // suffices reports whether a host has room for all of those as it is, or, where they are of the class alone, several have. Complexity: hosts.

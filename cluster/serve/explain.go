@@ -297,17 +297,21 @@ func liftWord(u *cycle.Unblocker) string {
 		}
 		return fmt.Sprintf("%d other %ss of %s end, or %s", u.Count, what, of, raise)
 	}
+	more := "more"
+	if u.Amount > 1 || u.Dimension != "" {
+		more = fmt.Sprintf("%d more", u.Amount)
+	}
 	switch pool.Rule(u.Rule) {
 	case pool.RuleMaxRunning:
-		return lift("instance", "its job", "the job may run more at once (limits.max_running_instances)")
+		return lift("instance", "its job", fmt.Sprintf("the job may run %s at once (limits.max_running_instances)", more))
 	case pool.RuleController:
-		return lift("controller", in, fmt.Sprintf("controllers of %s may have more of its %s (limits.controller_percent)", in, u.Dimension))
+		return lift("controller", in, fmt.Sprintf("controllers of %s may have %s of its %s (limits.controller_percent)", in, more, u.Dimension))
 	case pool.RuleRunningUser:
-		return lift("job", "its owner in "+in, in+" lets owners run more (limits.max_running_jobs_per_user)")
+		return lift("job", "its owner in "+in, fmt.Sprintf("%s lets owners run %s (limits.max_running_jobs_per_user)", in, more))
 	case pool.RuleRunningGroup:
-		return lift("job", "its owner's group in "+in, in+" lets groups run more (limits.max_running_jobs_per_group)")
+		return lift("job", "its owner's group in "+in, fmt.Sprintf("%s lets groups run %s (limits.max_running_jobs_per_group)", in, more))
 	default:
-		return lift("job", in, in+" may run more (limits.max_running_jobs)")
+		return lift("job", in, fmt.Sprintf("%s may run %s (limits.max_running_jobs)", in, more))
 	}
 }
 
