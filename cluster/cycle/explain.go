@@ -92,7 +92,8 @@ type Unblocker struct {
 	Hosts int
 	Slack bool
 	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised. Count of
-	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it; 0 if that does not help.
+	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it; 0 if that does not help. Of a
+	// limit in percent for revocable tasks it is what it has to be.
 	Rule  string
 	Count int64
 	// Pool, Dimension and Amount of RaisePool and LiftLimit: of what, where the rule has one, and by how much it is to be raised.

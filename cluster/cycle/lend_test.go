@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
 func revocable(s *cluster.JobSpec) { s.Revocable = true }
@@ -290,4 +291,69 @@ func TestSlackIsNeededForThoseBeforeToo(t *testing.T) {
 	s.slack(h, 1+why.Unblockers[0].Room.Fixed[cluster.CPU])
 	s.step()
 	require.Equal(t, 3, s.running(low))
+}
+
+// Where it is the limit on revocable tasks that keeps one out, of its pool or of one above, that is named with what it has to be; and where
+// slack is lacking that keeps it out next, too. No limit of a pool is to be raised that does not count revocable tasks.
+func TestALimitOnRevocableTasksIsNamed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		leaf, above, slack int64 // in percent, 0 for none; and of 100
+		binds              pool.Binding
+		want               []cycle.Unblocker
+	}{
+		"of the leaf": {20, 0, 90, pool.Binding{Rule: pool.RuleRevocable, Pool: "root/a/x", Dimension: cluster.CPU.String()}, []cycle.Unblocker{
+			{Kind: cycle.LiftLimit, Rule: string(pool.RuleRevocable), Pool: "root/a/x", Count: 50, Amount: 30},
+		}},
+		"of one above": {0, 20, 90, pool.Binding{Rule: pool.RuleRevocable, Pool: "root/a", Dimension: cluster.CPU.String()}, []cycle.Unblocker{
+			{Kind: cycle.LiftLimit, Rule: string(pool.RuleRevocable), Pool: "root/a", Count: 60, Amount: 40}, // who waits in another pool may go first
+		}},
+		"of both": {20, 25, 90, pool.Binding{Rule: pool.RuleRevocable, Pool: "root/a", Dimension: cluster.CPU.String()}, []cycle.Unblocker{
+			{Kind: cycle.LiftLimit, Rule: string(pool.RuleRevocable), Pool: "root/a/x", Count: 50, Amount: 30},
+			{Kind: cycle.LiftLimit, Rule: string(pool.RuleRevocable), Pool: "root/a", Count: 60, Amount: 35},
+		}},
+		"and slack": {30, 0, 20, pool.Binding{Rule: pool.RuleSlack, Pool: "root/a/x", Dimension: cluster.CPU.String()}, []cycle.Unblocker{
+			{Kind: cycle.LiftLimit, Rule: string(pool.RuleRevocable), Pool: "root/a/x", Count: 50, Amount: 20},
+			{Kind: cycle.MoreSlack, Host: "s/h00000", Room: vector(40, 0), Ahead: 3},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			put := func(path cluster.PoolPath, percent int64) {
+				p := cluster.Pool{Path: path, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 80, Share: 1}}}
+				if most := uint32(percent); percent > 0 {
+					p.Limits.RevocablePercent = &most
+				}
+				s.emit(&cluster.PoolPut{Pool: p})
+			}
+			put("root/a", tt.above)
+			put("root/a/x", tt.leaf)
+			s.pool("root/a/y", 0)
+			h := s.host(0, vector(100, 0))
+			s.job("root/a/y", 1, 80)
+			s.settle()
+			s.slack(h, tt.slack)
+			first := s.job("root/a/x", 4, 10, revocable)
+			s.settle()
+			require.Equal(t, 2, s.running(first))
+			s.job("root/a/y", 1, 10, revocable, must(host("disk", "none")))
+			last := cluster.MakeTaskKey(s.job("root/a/x", 1, 10, revocable), 0)
+			s.settle()
+			why, known := s.planner.WhyWaiting(last)
+			require.True(t, known)
+			require.Equal(t, tt.binds, why.Binding)
+			require.Equal(t, tt.want, why.Unblockers)
+			for _, u := range why.Unblockers {
+				switch u.Pool {
+				case "root/a":
+					put(u.Pool, u.Count)
+				case "root/a/x":
+					put(u.Pool, u.Count)
+				default:
+					s.slack(h, tt.slack+u.Room.Fixed[cluster.CPU])
+				}
+			}
+			s.settle()
+			require.Equal(t, 1, s.running(last.Job()))
+		})
+	}
 }

@@ -34,7 +34,12 @@ func (p *Planner) lift(c *class, as waiter, rank int) *lifts {
 			l.runs[x.key.group.job] = true
 		}
 	}
-	l.those = l.before(func(*class, *cluster.Job) bool { return false })
+	l.those = l.before(func(x *class, _ *cluster.Job) bool {
+		return c.why.Rule == pool.RuleRevocable && x.row.key.revocable && c.why.Pool.Covers(x.key.group.pool)
+	})
+	if c.why.Rule == pool.RuleRevocable { // the others have let it in; see lendMore
+		return l
+	}
 	for path := c.key.group.pool; path != ""; path = path.Parent() {
 		limits := &p.snap.Pool(path).Limits
 		l.bound(pool.RuleRunningJobs, path, limits.RunningJobs, func(*cluster.Job) bool { return true })

@@ -332,7 +332,9 @@ type kin struct {
 func (c *class) kin() kin { return kin{c.key.group.pool, c.row, c.key.group.preemptible} }
 
 // slackless reports whether the class was let in where limits count who runs, and finds no slack.
-func (c *class) slackless() bool { return c.key.group.gated && c.why.Rule == pool.RuleSlack }
+func (c *class) slackless() bool {
+	return c.key.group.gated && (c.why.Rule == pool.RuleSlack || c.why.Rule == pool.RuleRevocable)
+}
 
 // homeless reports whether the class, of which some were let in, has no host for them, and was not passed over yet.
 func (p *Planner) homeless(c *class) bool {

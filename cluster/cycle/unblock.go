@@ -34,6 +34,8 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 			}
 		}
 		every = those
+	case refused && c.row.key.revocable:
+		all = p.lendMore(c, every)
 	case refused:
 		all = p.raise(c, nil)
 	}
@@ -222,10 +224,10 @@ func (p *Planner) before(x, c *class, w waiter) int {
 	})
 }
 
-// ownLimit reports whether the rule is one that no more capacity lifts.
+// ownLimit reports whether the rule is one that hosts with more room, or slack, do not lift.
 func ownLimit(r pool.Rule) bool {
 	switch r {
-	case pool.RuleMaxRunning, pool.RuleController, pool.RuleRunningJobs, pool.RuleRunningUser, pool.RuleRunningGroup:
+	case pool.RuleMaxRunning, pool.RuleController, pool.RuleRunningJobs, pool.RuleRunningUser, pool.RuleRunningGroup, pool.RuleRevocable:
 		return true
 	default:
 		return false
@@ -256,8 +258,8 @@ func (p *Planner) suffices(c *class, those []contender) bool {
 // raise returns by how much the limits of the pools, and for what may not be preempted their reservations, have to be raised to let in
 // those given, or, where these are nil, all that wait there. A reservation is within the limit, and those of pools within that of the one above.
 func (p *Planner) raise(c *class, those []contender) []Unblocker {
-	if those != nil && c.row.key.revocable {
-		return nil // limits are not for those
+	if c.row.key.revocable { // limits are not for those
+		return p.lendMore(c, those)
 	}
 	var all []Unblocker
 	reserved := map[string]int64{} // by how much more the pools below have to reserve, by dimension
@@ -300,6 +302,46 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 			if d.Limit != cluster.NoLimit {
 				raise(pool.RuleLimit, wanted-d.Limit)
 			}
+		}
+	}
+	return all
+}
+
+// lendMore says which part of the capacity the revocable tasks of pools have to be allowed to let in those given.
+func (p *Planner) lendMore(c *class, those []contender) (all []Unblocker) {
+	request, capacity := &c.row.task.Resources, p.hosts.capacity()
+	for path := c.key.group.pool; path != ""; path = path.Parent() {
+		percent := p.snap.Pool(path).Limits.RevocablePercent
+		if percent == nil {
+			continue
+		}
+		var wanted cluster.Resources
+		for _, g := range p.groupOrder {
+			if g.key.revocable && path.Covers(g.key.pool) {
+				wanted = wanted.Add(g.request.Times(g.running + g.placed + g.pledged + g.leaving))
+			}
+		}
+		for _, x := range those {
+			if x.class.row.key.revocable && path.Covers(x.class.key.group.pool) {
+				wanted = wanted.Add(x.class.group.request.Times(x.n))
+			}
+		}
+		bound := *percent
+		if c.why.Rule == pool.RuleRevocable && c.why.Pool == path {
+			bound++
+		}
+		allows := func(n int) bool { // as much of the capacity
+			for d := range wanted.Fixed { // revocable tasks ask for nothing named
+				if request.Fixed[d] > 0 && wanted.Fixed[d] > pool.PercentOf(capacity.Fixed[d], uint32(n)) {
+					return false
+				}
+			}
+			return true
+		}
+		if n := sort.Search(100, func(n int) bool { return n >= int(bound) && allows(n) }); n > int(*percent) {
+			all = append(all, Unblocker{
+				Kind: LiftLimit, Rule: string(pool.RuleRevocable), Pool: path, Count: int64(n), Amount: int64(n) - int64(*percent),
+			})
 		}
 	}
 	return all

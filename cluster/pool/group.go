@@ -78,6 +78,7 @@ const (
 	RuleLimit        Rule = "LIMIT"                  // the pool, or one above it, is at its limit in the dimension
 	RuleStatic       Rule = "STATIC_RESERVATION"     // the rest of the dimension is claimed, or kept free for those who never lend it
 	RuleSlack        Rule = "SLACK"                  // revocable, and no slack is left in the dimension
+	RuleRevocable    Rule = "REVOCABLE_LIMIT"        // revocable tasks of the pool, and below it, may have no more of the dimension
 	RuleHead         Rule = "HEAD_OF_QUEUE"          // room in the dimension is kept for a unit that was there before
 	RuleGang         Rule = "GANG"                   // the core of its job goes first, as a whole
 	RuleMaxRunning   Rule = "MAX_RUNNING_INSTANCES"  // of its job

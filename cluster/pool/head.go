@@ -118,6 +118,13 @@ func (w *walk) why(i int32, unit []int64, refused bool) Binding {
 	for ; tier < cluster.NumTiers; tier++ {
 		if d := lacking(unit, w.free[tier]); d >= 0 {
 			b := Binding{Rule: rule, Pool: leaf.pool.Path, Dimension: w.a.tree.dims[d]}
+			if rule == RuleSlack {
+				if above := w.a.lending.binds(w.q.node, d, bound); above != "" {
+					if n := &w.a.lending.nodes[w.a.lending.at(above)]; n.limit[d] <= n.entitled[d] {
+						b.Rule, b.Pool = RuleRevocable, above
+					}
+				}
+			}
 			if rule == RuleEntitlement || rule == RuleLimit {
 				if above := w.a.tree.binds(w.q.node, d, bound); above != "" {
 					b.Pool = above

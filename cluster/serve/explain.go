@@ -304,6 +304,8 @@ func liftWord(u *cycle.Unblocker) string {
 	switch pool.Rule(u.Rule) {
 	case pool.RuleMaxRunning:
 		return lift("instance", "its job", fmt.Sprintf("the job may run %s at once (limits.max_running_instances)", more))
+	case pool.RuleRevocable:
+		return fmt.Sprintf("revocable tasks of %s may have %d %% of the cluster instead of %d %% (limits.revocable_percent)", in, u.Count, u.Count-u.Amount)
 	case pool.RuleController:
 		return lift("controller", in, fmt.Sprintf("controllers of %s may have %s of its %s (limits.controller_percent)", in, more, u.Dimension))
 	case pool.RuleRunningUser:

@@ -24,6 +24,7 @@ var boundBy = map[string]string{
 	"SLACK":                  "slack",
 	"HEAD_OF_QUEUE":          "kept for who goes before",
 	"CONTROLLER_LIMIT":       "limit of controllers",
+	"REVOCABLE_LIMIT":        "limit of revocable tasks",
 	"RUNNING_JOBS":           "limit of running jobs",
 	"RUNNING_JOBS_PER_USER":  "limit of running jobs of its owner",
 	"RUNNING_JOBS_PER_GROUP": "limit of running jobs of its owner's group",
