@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,33 @@ func TestPlanningJobs(t *testing.T) {
 	many.Instances = proto.Uint32(maxPlanned + 1)
 	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{many}})
 	requireViolation(t, err, codes.InvalidArgument, "specs", "at most 20000")
+}
+
+// What of a gang is beside its core is planned as it comes then, after the core: it waits for the core only where that waits.
+func TestPlanningAnElasticGang(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 1)
+	gang := sleepJob("gang")
+	gang.Instances, gang.Gang = proto.Uint32(5), &sluicev1.GangPolicy{Minimum: 2}
+	gang.Task.Resources.CpuMilli = 300
+	plan := func() (starts, waits []string) {
+		res, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{gang}})
+		require.NoError(t, err)
+		for _, x := range res.Placements {
+			starts = append(starts, fmt.Sprint(x.Instance, x.Reason))
+		}
+		for _, x := range res.Waiting {
+			waits = append(waits, fmt.Sprint(x.Instance, x.Reason))
+		}
+		return starts, waits
+	}
+	starts, waits := plan()
+	require.Equal(t, []string{"0", "1", "2"}, starts)
+	require.Equal(t, []string{"3NO_ROOM", "4NO_ROOM"}, waits)
+	gang.Gang.Minimum = 4
+	starts, waits = plan()
+	require.Empty(t, starts)
+	require.Equal(t, []string{"0NO_ROOM", "1NO_ROOM", "2NO_ROOM", "3NO_ROOM", "4GANG"}, waits)
 }
 
 // What is planned of a job that is there is its update: what waits has the new spec at once, and who starts first starts.

@@ -59,16 +59,25 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 		return nil, statusOf(err)
 	}
 	feed := knowledge.Feed{Interval: a.s.config.LearnEvery}
-	out := planner.Run(cycle.Input{
-		Snapshot: snapshot, Rescan: true, Now: now, Budget: a.s.budget(), KeepAll: snapshot.Mode().KillingStopped,
-		Knowledge: feed.Next(snapshot, now, func() knowledge.Usage { return a.s.hostUsage(snapshot) }),
-	})
-	if out.Stats.Fault != "" {
-		return nil, fieldError(codes.InvalidArgument, "cost_model", "cannot be used: %s", out.Stats.Fault)
-	}
 	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, sees: callOf(ctx).who.Sight(snapshot), shown: map[cluster.TaskKey]bool{}}
 	p.answer.Revision = revision
-	return p.describe(&out), nil
+	for again := true; again; { // the other tasks of a gang come in the cycle after the one that starts its core
+		out := planner.Run(cycle.Input{
+			Snapshot: p.snapshot, Rescan: true, Now: now, Budget: a.s.budget(), KeepAll: snapshot.Mode().KillingStopped,
+			Knowledge: feed.Next(p.snapshot, now, func() knowledge.Usage { return a.s.hostUsage(p.snapshot) }),
+		})
+		if out.Stats.Fault != "" {
+			return nil, fieldError(codes.InvalidArgument, "cost_model", "cannot be used: %s", out.Stats.Fault)
+		}
+		p.add(&out)
+		if again = p.begins(&out) && rules.Commit(tx, out.Steps(), func([]cluster.Event, error) {}) == 0; again {
+			if err := rules.Settle(tx); err != nil {
+				return nil, statusOf(err)
+			}
+			p.snapshot, _ = fork.Snapshot()
+		}
+	}
+	return p.describe(), nil
 }
 
 // addToPlan adds new jobs to the copy, and begins the updates of those that exist to their new specs. One that the caller may not
@@ -184,7 +193,8 @@ func (p *planned) victim(v *cycle.Victim, to cluster.HostID, reason string) *slu
 	return p.task(v.Task, to, v.Preemption.Price, reason)
 }
 
-func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
+// add adds what a cycle does.
+func (p *planned) add(out *cycle.Output) {
 	for i := range out.Placements {
 		if x := &out.Placements[i]; p.jobs[x.Task.Job()] {
 			p.answer.Placements = append(p.answer.Placements, p.task(x.Task, x.Host, int64(x.Price), ""))
@@ -193,6 +203,18 @@ func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
 	for i := range out.Displacements {
 		p.displacement(&out.Displacements[i])
 	}
+}
+
+// begins reports whether the cycle starts the core of a gang of which others wait.
+func (p *planned) begins(out *cycle.Output) bool {
+	return !p.snapshot.Mode().SchedulingStopped && slices.ContainsFunc(out.Placements, func(x cycle.Placement) bool {
+		j := p.snapshot.Job(x.Task.Job())
+		return p.jobs[j.UID] && j.SpecFor(p.snapshot.Task(x.Task)).Core(x.Task.Instance()) && j.Spec.Instances > j.Spec.Gang.Minimum
+	})
+}
+
+// describe returns the answer, with those who wait.
+func (p *planned) describe() *sluicev1.PlanJobsResponse {
 	for _, uid := range slices.Sorted(maps.Keys(p.jobs)) {
 		for t := range p.snapshot.TasksOf(uid, 0) {
 			if t.State.Bound() || t.State.Terminal() || p.shown[t.Key] {

@@ -17,7 +17,8 @@ func newJobPlanCommand(a *app) *cobra.Command {
 		Short: "Show what would be placed where if the jobs of a YAML file were submitted now; \"-\" reads standard input",
 		Long: `Show what the next cycle would do if the jobs of a YAML file were submitted now, or
 if those of them that exist had these contents: what would be placed where, what
-would be preempted or moved for it, and what would wait. Nothing is changed.`,
+would be preempted or moved for it, and what would wait. The tasks of a gang beside
+its core are shown as the cycle after that finds them. Nothing is changed.`,
 		Args: wants("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
