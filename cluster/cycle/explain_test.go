@@ -1013,3 +1013,20 @@ func TestAllLimitsOnRunningWorkAreNamedAtOnce(t *testing.T) {
 	require.Equal(t, 1, s.running(first))
 	require.Equal(t, 2, s.running(k.Job()))
 }
+
+// Who waits for the core of his gang is helped by what helps the core.
+func TestWhoWaitsForACoreIsHelpedByWhatHelpsIt(t *testing.T) {
+	one := uint32(1)
+	s := newShared(t)
+	s.host(0, vector(9, 0))
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one}}})
+	s.job("root/a", 1, 1)
+	s.settle()
+	uid := s.job("root/a", 3, 1, core(2))
+	require.Empty(t, s.step().Placements)
+	elastic := cluster.MakeTaskKey(uid, 2)
+	why, known := s.planner.WhyWaiting(elastic)
+	require.True(t, known)
+	require.Equal(t, pool.RuleGang, why.Binding.Rule)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.LiftLimit, Rule: string(pool.RuleRunningJobs), Pool: "root/a", Count: 1, Amount: 1}}, why.Unblockers)
+}
