@@ -1030,3 +1030,24 @@ func TestWhoWaitsForACoreIsHelpedByWhatHelpsIt(t *testing.T) {
 	require.Equal(t, pool.RuleGang, why.Binding.Rule)
 	require.Equal(t, []cycle.Unblocker{{Kind: cycle.LiftLimit, Rule: string(pool.RuleRunningJobs), Pool: "root/a", Count: 1, Amount: 1}}, why.Unblockers)
 }
+
+// Who is below the limit of his job and finds no host is not told of the limit; who is beyond it needs both.
+func TestALimitThatIsNotReachedIsNotNamed(t *testing.T) {
+	s := newShared(t)
+	h := s.host(0, vector(10, 0))
+	s.job(cluster.RootPool, 1, 10, func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	s.job(cluster.RootPool, 1, 1, urgent(1))
+	uid := s.job(cluster.RootPool, 5, 2, func(j *cluster.JobSpec) { j.Limits.MaxRunning = 2 })
+	s.settle()
+	for i := range uint32(3) {
+		why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(uid, i))
+		require.True(t, known)
+		require.Equal(t, pool.RuleNone, why.Binding.Rule)
+		want := []cycle.Unblocker{{Kind: cycle.MoreRoom, Host: h, Room: vector(1+2*(1+int64(i)), 0), Ahead: 1 + int(i)}}
+		if i == 2 {
+			want = append([]cycle.Unblocker{{Kind: cycle.LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: cluster.RootPool, Count: 1, Amount: 1}}, want...)
+		}
+		require.Equal(t, want, why.Unblockers)
+	}
+}

@@ -263,7 +263,7 @@ func (a *Admission) admit(q *queue) {
 	for i := range q.groups {
 		g, grant := &q.groups[i], &q.grants[i]
 		grant.Refused = g.Waiting - grant.Admitted()
-		if grant.Why.Rule == RuleNone {
+		if grant.Why.Rule == RuleNone && (!g.Passed || q.open[i] == 0) { // else it lets some in, and there is no host for them
 			grant.Why = q.shut[i]
 		}
 	}
