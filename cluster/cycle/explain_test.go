@@ -1051,3 +1051,24 @@ func TestALimitThatIsNotReachedIsNotNamed(t *testing.T) {
 		require.Equal(t, want, why.Unblockers)
 	}
 }
+
+// A limit for each owner that is raised lets in more of others, too: there is to be room for those that may go first.
+func TestAHigherLimitForOwnersLetsInOthers(t *testing.T) {
+	one := uint32(1)
+	by := func(owner string) func(*cluster.JobSpec) { return func(j *cluster.JobSpec) { j.Owner = owner } }
+	s := newShared(t)
+	h := s.host(0, vector(5, 0))
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobsPerUser: &one}}})
+	s.job("root/a", 1, 1, by("ann"))
+	s.job("root/a", 1, 1, by("bob"))
+	s.settle()
+	s.job("root/a", 1, 2, by("bob"))
+	last := s.job("root/a", 1, 2, by("ann"))
+	s.job("root/a", 1, 2, by("bob"), func(j *cluster.JobSpec) { j.Priority = -1 })
+	require.Empty(t, s.step().Placements)
+	why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(last, 0))
+	require.Equal(t, []cycle.Unblocker{
+		{Kind: cycle.LiftLimit, Rule: string(pool.RuleRunningUser), Pool: "root/a", Count: 1, Amount: 1},
+		{Kind: cycle.MoreRoom, Host: h, Room: vector(1, 0), Ahead: 1},
+	}, why.Unblockers)
+}

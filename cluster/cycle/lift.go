@@ -34,8 +34,14 @@ func (p *Planner) lift(c *class, as waiter, rank int) *lifts {
 			l.runs[x.key.group.job] = true
 		}
 	}
+	top := c.key.group.pool // of those with a limit on revocable tasks
+	for path := top; path != ""; path = path.Parent() {
+		if p.snap.Pool(path).Limits.RevocablePercent != nil {
+			top = path
+		}
+	}
 	l.those = l.before(func(x *class, _ *cluster.Job) bool {
-		return c.why.Rule == pool.RuleRevocable && x.row.key.revocable && c.why.Pool.Covers(x.key.group.pool)
+		return c.why.Rule == pool.RuleRevocable && x.row.key.revocable && top.Covers(x.key.group.pool) && !x.goesAfter(c, p.snap)
 	})
 	if c.why.Rule == pool.RuleRevocable { // the others have let it in; see lendMore
 		return l
@@ -54,8 +60,7 @@ func (p *Planner) lift(c *class, as waiter, rank int) *lifts {
 	return l
 }
 
-// before lists the task, with what of its class and job goes before it, and those of other jobs that count and may go before it: all
-// but those that go after it in its own pool.
+// before lists the task, with what of its class and job goes before it, and those of other jobs that count.
 func (l *lifts) before(counts func(*class, *cluster.Job) bool) []contender {
 	c, p := l.class, l.p
 	all := []contender{{c, int64(l.rank) + 1}}
@@ -73,12 +78,17 @@ func (l *lifts) before(counts func(*class, *cluster.Job) bool) []contender {
 			}
 			continue
 		}
-		later := x.key.group.pool == c.key.group.pool && !p.goesBefore(x, head, c, l.as)
-		if j := p.snap.Job(head.task.Job()); j != nil && !later && counts(x, j) {
+		if j := p.snap.Job(head.task.Job()); j != nil && counts(x, j) {
 			all = append(all, contender{x, x.waiting()})
 		}
 	}
 	return all
+}
+
+// mayPrecede reports whether tasks of the class may be let in before the task: all but those that go after it in its own pool.
+func (l *lifts) mayPrecede(x *class) bool {
+	head, _ := x.queue.Min()
+	return x.key.group.pool != l.class.key.group.pool || l.p.goesBefore(x, head, l.class, l.as)
 }
 
 // bound adds what has to happen below a limit on the jobs that run in a pool.
@@ -93,12 +103,17 @@ func (l *lifts) bound(rule pool.Rule, path cluster.PoolPath, limit *uint32, coun
 		}
 	}
 	first := l.before(func(c *class, j *cluster.Job) bool {
-		return path.Covers(c.key.group.pool) && counts(j) && !l.runs[j.UID]
+		switch {
+		case !path.Covers(c.key.group.pool) || l.runs[j.UID]:
+			return false
+		case rule != pool.RuleRunningJobs && !counts(j): // the others of whom a higher limit lets in more, too
+			return !c.goesAfter(l.class, l.p.snap)
+		case !l.mayPrecede(c):
+			return false
+		}
+		jobs[j.UID] = true
+		return true
 	})
-	for _, x := range first {
-		head, _ := x.class.queue.Min()
-		jobs[head.task.Job()] = true
-	}
 	more := int64(len(jobs)) - int64(*limit)
 	l.add(Unblocker{Kind: LiftLimit, Rule: string(rule), Pool: path, Count: more * min(1, int64(*limit)), Amount: more}, first)
 }
@@ -106,7 +121,7 @@ func (l *lifts) bound(rule pool.Rule, path cluster.PoolPath, limit *uint32, coun
 // controllers adds what has to happen below the limit on the controllers of a pool, in each dimension of which it reserves something.
 func (l *lifts) controllers(path cluster.PoolPath, percent uint32) {
 	first := l.before(func(c *class, j *cluster.Job) bool {
-		return c.key.group.controller && path.Covers(c.key.group.pool)
+		return c.key.group.controller && path.Covers(c.key.group.pool) && l.mayPrecede(c)
 	})
 	at := slices.IndexFunc(l.p.status, func(s pool.Status) bool { return s.Path == path })
 	if at < 0 {
