@@ -1072,3 +1072,30 @@ func TestAHigherLimitForOwnersLetsInOthers(t *testing.T) {
 		{Kind: cycle.MoreRoom, Host: h, Room: vector(1, 0), Ahead: 1},
 	}, why.Unblockers)
 }
+
+// Those that a rule keeps apart are as many whether they read the same data or not.
+func TestThoseThatKeepApartAreCountedWhateverTheyRead(t *testing.T) {
+	s := &shared{world: newWorldWith(t, sluice.Model{})}
+	h := s.rack(0, "r0", 1)
+	s.job(cluster.RootPool, 1, 1000, func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	uid := s.job(cluster.RootPool, 3, 1000, labeled("app", "x"), atMost(2, "host"), func(j *cluster.JobSpec) {
+		for i := range j.Instances {
+			j.Inputs = append(j.Inputs, cluster.Input{Name: "in", Bytes: 1<<20 + int64(i), First: i, Last: i, Hosts: []cluster.HostID{h}})
+		}
+	})
+	require.Empty(t, s.step().Placements)
+	for i := range uint32(3) {
+		k := cluster.MakeTaskKey(uid, i)
+		why, known := s.planner.WhyWaiting(k)
+		require.True(t, known)
+		require.Equal(t, 1, why.Tasks)
+		require.Len(t, why.Unblockers, 1)
+		if u := why.Unblockers[0]; i < 2 {
+			require.Equal(t, cycle.MoreRoom, u.Kind)
+		} else {
+			require.Equal(t, []any{cycle.OtherHost, 3}, []any{u.Kind, u.Hosts})
+		}
+		s.unblocked(t, k, why)
+	}
+}

@@ -66,7 +66,13 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 			h = p.hosts.byIndex[i]
 		}
 	}
-	if n := hostsToCome(c, h, rank, w, every[1:]); h == nil || n > 1 || c.together() && c.apart() || c.row.rule.anywhere() {
+	before := rank // of its class, and of those that the same rules count as its own
+	for _, x := range every[1:] {
+		if x.class.row == c.row && len(c.row.task.Ports.Numbers) == 0 { // else all of them are counted
+			before += p.before(x.class, c, as)
+		}
+	}
+	if n := hostsToCome(c, h, before, w, every[1:]); h == nil || n > 1 || c.together() && c.apart() || c.row.rule.anywhere() {
 		if !crowded {
 			all = append(all, p.raise(c, every)...)
 		}
@@ -104,8 +110,8 @@ func (p *Planner) cheapestOpen(c *class) (best *host) {
 }
 
 // hostsToCome returns how many hosts have to come if none of those that are there gets more room, save h, if it is not nil: one for
-// each task that may not be beside another on its host.
-func hostsToCome(c *class, h *host, rank int, w *Waiting, others []contender) int {
+// each task that may not be beside another on its host, of which so many go before it.
+func hostsToCome(c *class, h *host, before int, w *Waiting, others []contender) int {
 	ports := &c.row.task.Ports
 	if !c.oneEach() {
 		return 1
@@ -116,8 +122,8 @@ func hostsToCome(c *class, h *host, rank int, w *Waiting, others []contender) in
 		n = w.Together - w.Fit
 	case c.together():
 		n = w.Together
-	case len(ports.Numbers) > 0 || !c.maySettle(h, int64(rank)+1):
-		n += rank
+	case len(ports.Numbers) > 0 || !c.maySettle(h, int64(before)+1):
+		n += before
 	}
 	if len(ports.Numbers) > 0 {
 		for _, x := range others {
