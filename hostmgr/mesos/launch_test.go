@@ -160,9 +160,17 @@ func TestWhichOfSeveralHasFailed(t *testing.T) {
 		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"fail"}}}
 		require.NoError(t, d.Launch(t.Context(), l))
 		end := becomes(t, d, l.Run, cluster.TaskFailed)
-		require.EqualValues(t, 3, end.ExitCode)
+		require.EqualValues(t, 3, end.ExitCode, "%+v", end)
 		require.Regexp(t, `^process "b": TASK_FAILED `, end.Message)
 	})
+}
+
+// TestAFailureGoesBeforeALaunchThatIsGivenBack: of two processes one may fail before the agent has begun with the other, and tell of it later.
+func TestAFailureGoesBeforeALaunchThatIsGivenBack(t *testing.T) {
+	given, failed := ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchRefused}, ending{Member: 1, State: cluster.TaskFailed, ExitCode: 3, Reason: cluster.ReasonExited}
+	require.Equal(t, failed, combined([]ending{given, failed}, nil, false))
+	stopped := ending{Member: 1, State: cluster.TaskFailed, ExitCode: -1, Signal: 15, Reason: cluster.ReasonSignaled}
+	require.Equal(t, given, combined([]ending{given, stopped}, nil, false))
 }
 
 // TestTheProgramOfATask, or of a check, may be told by variables, as its arguments. Docker's executor adds those to it.
