@@ -227,7 +227,7 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.gang.minimum", "is 4: 2 to 3"},
 	{"no time to launch", func(s *sluicev1.JobSpec) {
 		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 2, LaunchTimeout: durationpb.New(time.Millisecond)}
-	}, codes.InvalidArgument, "spec.gang.launch_timeout", "is 1ms: 1s to"},
+	}, codes.InvalidArgument, "spec.gang.launch_timeout", "is 1ms: 100ms to"},
 	{"fewer may run than the gang has", func(s *sluicev1.JobSpec) {
 		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 3}
 		s.Limits = &sluicev1.JobLimits{MaxRunningInstances: proto.Uint32(2)}

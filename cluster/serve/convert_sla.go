@@ -14,7 +14,7 @@ import (
 const maxTime = 10 * 365 * 24 * time.Hour
 
 // minLaunchTimeout is how long a gang has for its launch at least: one that had no time would be placed and given back without end.
-const minLaunchTimeout = time.Second
+const minLaunchTimeout = 100 * time.Millisecond
 
 // boundsFrom adds to a job how it may be bounded, started and stopped: its gang, limits, preemption and estimate.
 func boundsFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {

@@ -612,7 +612,7 @@ type GangPolicy struct {
 	// Size of the core: instances 0..minimum-1. The rest is elastic. 2..instances.
 	Minimum uint32 `protobuf:"varint,1,opt,name=minimum,proto3" json:"minimum,omitempty"`
 	// All of the core has to run within this time of its placement, or all is given
-	// back; 1 s or more. Unset: 2 min.
+	// back; 100 ms or more. Unset: 2 min.
 	LaunchTimeout *durationpb.Duration `protobuf:"bytes,2,opt,name=launch_timeout,json=launchTimeout,proto3" json:"launch_timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
