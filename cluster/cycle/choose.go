@@ -23,6 +23,12 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		return nil
 	}
 	s := search{d: d, class: c, quest: q, host: h, room: d.promised(h), best: math.MaxInt64}
+	if q.gains {
+		s.short = c.group.request.Lacking(cluster.Resources{})
+	}
+	for _, l := range d.p.limitsOn(c.group) {
+		s.short = append(s.short, l.exceeded(&c.group.request, d.p.ledger)...)
+	}
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
 	}
@@ -35,6 +41,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
 		s.lacks = s.binding()
+		s.short = append(s.short, s.lacks...)
 		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.couldStay() || !s.suffice() {
 			return nil // a search would try all sets of them
 		}
@@ -113,6 +120,7 @@ type search struct {
 	room    space
 	most    space    // with all that may leave yet gone
 	lacks   []string // dimensions that bind on the host
+	short   []string // those, and such of limits, or all if the pool gains of others: the rest it may borrow
 	bundles []bundle
 	sums    []flowgraph.Cost // of the prices of the first bundles: none of them, one, and so on
 	largest amounts          // what one of them frees at the most
@@ -278,9 +286,9 @@ func (s *search) without(bundles []bundle, do func()) {
 	}
 }
 
-// allowed reports whether the pools allow it that the bundles leave, which are counted as gone: the pool of the class, and each above it, ends
-// within what it is entitled to, or at least with no more than it has. What revocable tasks had is not counted against it. Where it has all
-// that, work of others leaves only if as much of its own does.
+// allowed reports whether the pools allow it that the bundles leave, which are counted as gone: of what is short the pool of the class, and each
+// above it, ends with what it is entitled to, or at least with no more than it has; the rest it may borrow. What revocable tasks had is not
+// counted against it. Where it has all of something, work of others leaves only if as much of its own does.
 func (s *search) allowed(bundles []bundle) bool {
 	gone, to := make([]pool.Unit, 0, len(bundles)), s.beneficiary()
 	for _, b := range bundles {
@@ -291,7 +299,7 @@ func (s *search) allowed(bundles []bundle) bool {
 			gone = append(gone, b.sum)
 		}
 	}
-	return s.d.p.ledger.Keeps(to.Unit, gone)
+	return s.d.p.ledger.Keeps(to.Unit, gone, s.short)
 }
 
 // mayGain reports whether the pool of the class may have the bundle leave, as the accounts are.

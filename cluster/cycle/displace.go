@@ -398,7 +398,11 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 // the units of the host, with a logarithmic factor.
 func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) {
 	q, room, task := d.seek(c, moves), d.promised(h), c.row.task
-	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) || q.full && !q.outlook.of(d, h).covers(&q.excess) {
+	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
+		return 0, false
+	}
+	lack := task.Resources.Sub(room.left()).Positive()
+	if q.full && !q.outlook.of(d, h).covers(q, &lack) {
 		return 0, false
 	}
 	price := d.p.startAt(c, h)
@@ -415,7 +419,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		largest.raise(&u.spec.Resources)
 	}
 	d.losses = losses
-	leave := largest.times(task.Resources.Sub(room.left()))
+	leave := largest.times(lack)
 	if leave > len(losses) {
 		return 0, false
 	}

@@ -260,3 +260,26 @@ func TestAFullPoolGivesUpItsOwnToHaveOthersLeave(t *testing.T) {
 		require.Empty(t, s.step().Displacements, "%+v", world)
 	}
 }
+
+// TestWhatIsFreeIsNotAskedFor: a job that has nothing has its part of the memory of its pool, though another pool beside that has borrowed CPUs,
+// and both together have more of these than they are entitled to: it asks for some, and they are free.
+func TestWhatIsFreeIsNotAskedFor(t *testing.T) {
+	s := newShared(t)
+	for _, p := range []cluster.Pool{{Path: "root/a"}, {Path: "root/a/x"}, {Path: "root/a/y", Order: cluster.FairJobs}, {Path: "root/b"}} {
+		s.emit(&cluster.PoolPut{Pool: p})
+	}
+	s.host(0, vector(40, 100))
+	s.job("root/b", 30, 1, func(j *cluster.JobSpec) { // half of all is claimed for it, and it has no host
+		j.Task.Resources, j.Task.GPU.Count = vector(1, 10), 1
+	})
+	s.job("root/a/x", 25, 1)
+	s.job("root/a/y", 100, 0, func(j *cluster.JobSpec) { j.Task.Resources = vector(0, 1) })
+	s.settle()
+	second := s.job("root/a/y", 20, 1, func(j *cluster.JobSpec) { j.Task.Resources = vector(1, 5) })
+	for range 3 {
+		s.step()
+		s.leave()
+	}
+	require.Equal(t, 5, s.running(second))
+	require.Empty(t, s.step().Displacements)
+}

@@ -18,6 +18,7 @@ type quest struct {
 	beyond  cluster.PoolPath  // where it may not have more, unless somebody leaves; see pool.Ledger
 	full    bool              // so on the same host: it is for no limit, for which somebody may leave elsewhere
 	excess  cluster.Resources // then: what has to leave there, at least
+	gains   bool              // its pool, or one above, has work of others leave in this plan: that keeps to what it is entitled to
 	vain    bool              // nobody might who would change that
 	outlook *outlook          // nil if so
 }
@@ -37,6 +38,7 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	if d.borrows { // nothing that is counted leaves for it
 		q.beyond = ""
 	}
+	q.gains = d.gains(unit.Pool)
 	if q.full = q.beyond != "" && d.p.mayHave(c.group, 1); q.full {
 		q.excess = d.p.ledger.Excess(unit, q.beyond)
 	}
@@ -44,6 +46,26 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 		q.outlook = d.outlook(q)
 	}
 	return q
+}
+
+// gains reports whether a pool, or one above it, has work leave in this plan that is not of it. Complexity: the displacements, times the depth
+// of the pool.
+func (d *displacer) gains(leaf cluster.PoolPath) bool {
+	by := func(n *displacement) bool {
+		own := n.class.key.group.pool
+		return slices.ContainsFunc(n.victims, func(u *unit) bool {
+			from := u.group.key.pool
+			if own == from || u.move != nil || u.group.key.revocable {
+				return false
+			}
+			at := leaf
+			for at != "" && !at.Covers(own) {
+				at = at.Parent()
+			}
+			return !at.Covers(from)
+		})
+	}
+	return slices.ContainsFunc(d.p.done, by) || slices.ContainsFunc(d.done, by)
 }
 
 // mayStop reports whether the pools allow the one to be stopped for the other; where the pool of that has all that it is entitled to, whether
@@ -218,8 +240,15 @@ func (v *view) stirs(g *group) bool {
 	return v.left || v.others || v.gives != nil && (v.gives != g || !g.key.gang)
 }
 
-// covers reports whether those who give back could have so much.
-func (v *view) covers(excess *cluster.Resources) bool { return v.gangs || excess.Fits(v.back) }
+// covers reports whether those who give back could have as much of what lacks as the quest has too much, by the fixed dimensions.
+func (v *view) covers(q *quest, lack *cluster.Resources) bool {
+	for d, n := range q.excess.Fixed {
+		if (lack.Fixed[d] > 0 || q.gains) && n > v.back.Fixed[d] {
+			return v.gangs
+		}
+	}
+	return true
+}
 
 // couldTake reports whether the host has room for a task of the class, or could have if all left who might. Complexity: constant, save
 // for what nobody has asked before.

@@ -259,10 +259,10 @@ func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
 	return -1
 }
 
-// Keeps reports whether the pool of a unit that is not booked yet, and each above it, would end with it, of all that it asks for, within what it
-// is entitled to, or with no more than before the others left, which are booked. Complexity: the depth of the pool times the others and the
-// dimensions.
-func (l *Ledger) Keeps(u Unit, left []Unit) bool {
+// Keeps reports whether the pool of a unit that is not booked yet, and each above it, would end with it, in those of the dimensions that it asks
+// for, within what it is entitled to, or with no more than before the others left, which are booked. Complexity: the depth of the pool times the
+// others and the dimensions.
+func (l *Ledger) Keeps(u Unit, left []Unit, dims []string) bool {
 	asks := l.vector(u.Request)
 	for i := l.tree.at(u.Pool); i >= 0; i = l.tree.nodes[i].parent {
 		n, more := &l.tree.nodes[i], slices.Clone(asks)
@@ -271,8 +271,9 @@ func (l *Ledger) Keeps(u Unit, left []Unit) bool {
 				subTimes(more, l.vector(v.Request), 1)
 			}
 		}
-		for d, ask := range asks {
-			if ask > 0 && more[d] > 0 && sum(l.holds[i][d], ask) > n.entitled[d] {
+		for _, name := range dims {
+			d, known := l.tree.named[name]
+			if known && d < len(asks) && asks[d] > 0 && more[d] > 0 && sum(l.holds[i][d], asks[d]) > n.entitled[d] {
 				return false
 			}
 		}

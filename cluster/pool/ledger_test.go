@@ -326,17 +326,20 @@ func TestAFullPoolKeepsToWhatItHas(t *testing.T) {
 	require.True(t, to.Gives(&from))
 	require.False(t, to.Stays(&from))
 	require.False(t, to.MayStop(&from))
-	require.False(t, l.Keeps(wants, nil))
+	both := []string{cluster.CPU.String(), cluster.Memory.String()}
+	require.False(t, l.Keeps(wants, nil, both))
+	require.True(t, l.Keeps(wants, nil, nil), "nobody asks")
 	require.Equal(t, cpu(1), l.Excess(wants, "root/a"))
 	l.Remove(own)
 	to = l.Beneficiary(wants, []string{cluster.Memory.String()})
 	require.True(t, to.Stays(&from))
 	require.True(t, to.MayStop(&from))
-	require.False(t, l.Keeps(wants, []pool.Unit{own}), "there is no memory")
+	require.False(t, l.Keeps(wants, []pool.Unit{own}, both), "there is no memory")
+	require.True(t, l.Keeps(wants, []pool.Unit{own}, cpuDim), "which does not matter where there is some")
 	l.Remove(other)
-	require.True(t, l.Keeps(wants, []pool.Unit{own, other}))
+	require.True(t, l.Keeps(wants, []pool.Unit{own, other}, both))
 
 	l.Add(own) // it has one more than it is entitled to
-	require.True(t, l.Keeps(wants, []pool.Unit{own, other}), "no more than before")
-	require.False(t, l.Keeps(wants, []pool.Unit{other}))
+	require.True(t, l.Keeps(wants, []pool.Unit{own, other}, both), "no more than before")
+	require.False(t, l.Keeps(wants, []pool.Unit{other}, both))
 }
