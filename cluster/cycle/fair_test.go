@@ -283,3 +283,20 @@ func TestWhatIsFreeIsNotAskedFor(t *testing.T) {
 	require.Equal(t, 5, s.running(second))
 	require.Empty(t, s.step().Displacements)
 }
+
+// TestALimitIsDividedAtOnce: where each of those who leave for a limit makes room for two, one plan asks as many as have to leave in the end.
+func TestALimitIsDividedAtOnce(t *testing.T) {
+	s := newShared(t)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Order: cluster.FairJobs, Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Limit: 20, Share: 1},
+	}}})
+	s.host(0, vector(40, 0))
+	s.job("root/a", 10, 2)
+	s.settle()
+	second := s.job("root/a", 20, 1)
+	require.Equal(t, 5, s.step().Stats.Preemptions)
+	s.leave()
+	s.settle()
+	require.Equal(t, 10, s.running(second))
+	require.Empty(t, s.step().Displacements)
+}

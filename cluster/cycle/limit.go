@@ -242,7 +242,7 @@ type barren struct {
 }
 
 // keepLimits adds to what leaves the host what has to leave in the pools that would be promised more than their limits, wherever that
-// runs; and reports whether that is enough, and anybody has to leave at all for a class that waits for that.
+// runs; and reports whether that is enough, and anybody has to leave at all for a class that waits for that, or leaves more than he came for.
 func (s *search) keepLimits() bool {
 	c := s.class
 	limits := s.d.p.limitsOn(c.group)
@@ -263,7 +263,7 @@ func (s *search) keepLimits() bool {
 		s.count(b, 1)
 	}
 	waits := c.limited.Rule != pool.RuleNone && !c.key.group.gang && c.row.judge(s.host) == open
-	return kept && (len(s.found) > 0 || !waits)
+	return kept && (len(s.found) > 0 || !waits || slices.ContainsFunc(s.d.hit, func(u *unit) bool { return limits[0].path.Covers(u.group.key.pool) }))
 }
 
 // takeInside has units leave until the class would not take the pool beyond its limit, and reports whether any were added.
