@@ -119,7 +119,7 @@ func (p *Planner) recede(in Input, out *Output) {
 	for _, c := range p.order {
 		c.nominees = 0
 	}
-	for _, c := range p.byWorth(func(c *class) bool { return c.claims() == 0 && !c.key.group.revocable }) {
+	for _, c := range p.byWorth(p.mayBorrow) {
 		p.rows.refresh(c.row)
 		began := len(d.done)
 		if d.budget() > 0 && (!c.row.anyOpen() || c.together()) && !c.row.nowhere() {
@@ -135,6 +135,12 @@ func (p *Planner) recede(in Input, out *Output) {
 	d.emit()
 }
 
+// mayBorrow reports whether the next of the class has no claim for which anybody else leaves: none, or one that its pool cannot have as long
+// as others of it stay.
+func (p *Planner) mayBorrow(c *class) bool {
+	return !c.key.group.revocable && (c.claims() == 0 || !p.ledger.Stays(c.group.unit(1)))
+}
+
 // receding returns a displacer for those who borrow.
 func (p *Planner) receding(out *Output) displacer {
 	d := p.displacer(out)
@@ -144,7 +150,7 @@ func (p *Planner) receding(out *Output) displacer {
 
 // mayRecede reports whether revocable tasks could leave for one of the class, which has no host, if that only borrows.
 func (p *Planner) mayRecede(c *class, in *Input, out *Output) bool {
-	if in.KeepAll || c.claims() > 0 || c.key.group.revocable || c.together() || !p.hosts.lendsTooMuch() {
+	if in.KeepAll || !p.mayBorrow(c) || c.together() || !p.hosts.lendsTooMuch() {
 		return false
 	}
 	d := p.receding(out)

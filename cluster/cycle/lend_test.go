@@ -357,3 +357,32 @@ func TestALimitOnRevocableTasksIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// Who would have a claim to the memory that others of his pool have who only borrow CPUs, and who do not leave for him, borrows what is free:
+// also where revocable tasks hold it beyond the slack.
+func TestWhoMayNotHaveHisClaimBorrows(t *testing.T) {
+	s := newShared(t)
+	for _, p := range []cluster.PoolPath{"root/a", "root/b"} {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: p, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit, Share: 1}, {Dimension: cluster.Memory.String(), Limit: cluster.NoLimit, Share: 1},
+		}}})
+	}
+	asks := func(cpu, memory int64) func(*cluster.JobSpec) {
+		return func(s *cluster.JobSpec) { s.Task.Resources = vector(cpu, memory) }
+	}
+	h := s.host(0, vector(10, 12))
+	s.job("root/b", 1, 2)
+	s.job("root/a", 7, 1, asks(1, 1))
+	s.settle()
+	s.job("root/b", 1, 0, asks(4, 5))
+	s.emit(&cluster.SlackMeasured{Host: h, Slack: vector(0, 5)})
+	low := s.job("root/a", 1, 0, asks(0, 5), revocable)
+	s.settle()
+	require.Equal(t, 1, s.running(low))
+	s.slack(h, 0)
+	waits := s.job("root/a", 1, 0, asks(0, 1))
+	require.Equal(t, 1, s.step().Stats.Preemptions)
+	s.leave()
+	s.settle()
+	require.Equal(t, []int{1, 0}, []int{s.running(waits), s.running(low)})
+}
