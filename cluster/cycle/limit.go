@@ -249,31 +249,43 @@ func (s *search) keepLimits() bool {
 	if len(limits) == 0 {
 		return true
 	}
+	here := s.found
+	kept := s.relieve(limits, false)
+	if !kept && len(s.found) > len(here) { // the first may stand in the way of one that would have been enough
+		s.found = here
+		kept = s.relieve(limits, true)
+	}
+	waits := c.limited.Rule != pool.RuleNone && !c.key.group.gang && c.row.judge(s.host) == open
+	return kept && (len(s.found) > 0 || !waits || slices.ContainsFunc(s.d.hit, func(u *unit) bool { return limits[0].path.Covers(u.group.key.pool) }))
+}
+
+// relieve adds to those who leave as many as the limits ask for, with alone only such as are enough for one of them, and reports whether it
+// found them.
+func (s *search) relieve(limits []*limit, alone bool) (kept bool) {
 	for _, b := range s.found {
 		s.count(b, -1)
 	}
 	for again := !s.d.borrows; again; {
 		again = false
 		for _, l := range limits {
-			again = s.takeInside(l) || again
+			again = s.takeInside(l, alone) || again
 		}
 	}
-	kept := s.d.p.mayHave(c.group, 1)
+	kept = s.d.p.mayHave(s.class.group, 1)
 	for _, b := range s.found {
 		s.count(b, 1)
 	}
-	waits := c.limited.Rule != pool.RuleNone && !c.key.group.gang && c.row.judge(s.host) == open
-	return kept && (len(s.found) > 0 || !waits || slices.ContainsFunc(s.d.hit, func(u *unit) bool { return limits[0].path.Covers(u.group.key.pool) }))
+	return kept
 }
 
 // takeInside has units leave until the class would not take the pool beyond its limit, and reports whether any were added.
-func (s *search) takeInside(l *limit) (some bool) {
+func (s *search) takeInside(l *limit, alone bool) (some bool) {
 	for {
 		dims := l.exceeded(&s.class.group.request, s.d.p.ledger)
 		if len(dims) == 0 {
 			return some
 		}
-		b, ok := s.cheapestInside(l, dims)
+		b, ok := s.cheapestInside(l, dims, alone)
 		if !ok {
 			return some
 		}
@@ -282,9 +294,9 @@ func (s *search) takeInside(l *limit) (some bool) {
 	}
 }
 
-// cheapestInside returns the bundle that loses least of those below the pool that may leave for the class. Complexity: the groups
-// there, and of each the units that may not leave now.
-func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) {
+// cheapestInside returns the bundle that loses least of those below the pool that may leave for the class, and alone is enough if that is
+// asked. Complexity: the groups there, and of each the units that may not leave now.
+func (s *search) cheapestInside(l *limit, dims []string, alone bool) (best bundle, ok bool) {
 	d, who := s.d, barren{l, s.class.group, s.class.row.rule}
 	if at, known := d.barren[who]; known && at == d.p.hosts.clock && len(s.found) == 0 {
 		return best, false
@@ -294,14 +306,22 @@ func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) 
 		if !in.group.key.gang && !to.MayStop(d.p.donor(in.group)) || in.group == s.class.group {
 			continue
 		}
-		if b, may := s.first(in, dims); may && (!ok || b.price < best.price) {
+		if b, may := s.first(in, dims); may && (!ok || b.price < best.price) && (!alone || s.enoughInside(l, b)) {
 			best, ok = b, true
 		}
 	}
-	if !ok && len(s.found) == 0 {
+	if !ok && !alone && len(s.found) == 0 {
 		d.barren[who] = d.p.hosts.clock
 	}
 	return best, ok
+}
+
+// enoughInside reports whether the class would not take the pool beyond its limit if the bundle left as well.
+func (s *search) enoughInside(l *limit, b bundle) bool {
+	s.count(b, -1)
+	dims := l.exceeded(&s.class.group.request, s.d.p.ledger)
+	s.count(b, 1)
+	return len(dims) == 0
 }
 
 // first returns the bundle of a group that loses least of those that may leave for the class, which the pools allow of the group.

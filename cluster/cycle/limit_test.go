@@ -281,3 +281,23 @@ func TestAStaticReservationOutlivesAClaimThatComesBack(t *testing.T) {
 	s.settle()
 	require.Equal(t, 1, s.running(follows), "it has a claim and a host")
 }
+
+// Who loses least is not enough for a limit, and with him gone his pool may not lose the one who is: that one leaves alone.
+func TestOneLeavesForALimitWhereTheCheapestIsNotEnough(t *testing.T) {
+	s := newShared(t)
+	put := func(path cluster.PoolPath, limit int64, share uint32) {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: limit, Share: share}}}})
+	}
+	put("root/p", 4, 1)
+	put("root/p/a", cluster.NoLimit, 1)
+	put("root/p/b", cluster.NoLimit, 3)
+	s.host(0, vector(10, 0))
+	small, large := s.job("root/p/a", 1, 1), s.job("root/p/a", 1, 2, urgent(1))
+	s.job("root/p/b", 1, 1)
+	s.settle()
+	waits := s.job("root/p/b", 1, 2)
+	s.settle()
+	s.leave()
+	s.settle()
+	require.Equal(t, []int{1, 0, 1}, []int{s.running(small), s.running(large), s.running(waits)})
+}
