@@ -42,7 +42,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
 		s.lacks = s.binding()
 		s.short = append(s.short, s.lacks...)
-		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.couldStay() || !s.suffice() {
+		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.couldStay() || !s.suffice() || s.hopeless() {
 			return nil // a search would try all sets of them
 		}
 		s.greedy()

@@ -259,6 +259,18 @@ func (s *search) keepLimits() bool {
 	return kept && (len(s.found) > 0 || !waits || slices.ContainsFunc(s.d.hit, func(u *unit) bool { return limits[0].path.Covers(u.group.key.pool) }))
 }
 
+// hopeless reports whether a limit is in the way for which nobody may leave, on the host or elsewhere.
+func (s *search) hopeless() bool {
+	return slices.ContainsFunc(s.d.p.limitsOn(s.class.group), func(l *limit) bool {
+		dims := l.exceeded(&s.class.group.request, s.d.p.ledger)
+		if len(dims) == 0 || slices.ContainsFunc(s.bundles, func(b bundle) bool { return l.path.Covers(b.units[0].group.key.pool) }) {
+			return false
+		}
+		_, some := s.cheapestInside(l, dims, false)
+		return !some
+	})
+}
+
 // relieve adds to those who leave as many as the limits ask for, with alone only such as are enough for one of them, and reports whether it
 // found them.
 func (s *search) relieve(limits []*limit, alone bool) (kept bool) {

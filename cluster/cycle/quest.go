@@ -146,8 +146,11 @@ func (g *group) displaceable() bool {
 	return (g.key.preemptible || g.key.revocable) && g.key.jobType != cluster.Stateful && g.key.jobType != cluster.Daemon
 }
 
-// outlooks is how many a planner keeps.
-const outlooks = 8
+// A planner keeps as many outlooks as there are views of hosts, within these bounds: pools and priorities have one each.
+const (
+	minOutlooks, maxOutlooks = 8, 64
+	views                    = 1 << 16
+)
 
 // outlook is the most that hosts could have left for those on whose quests the same might leave, which most classes of a pool with the
 // same priority are: what does not fit there is not looked at any further.
@@ -184,7 +187,7 @@ func (d *displacer) outlook(q *quest) *outlook {
 	all := d.p.outlooks
 	i := slices.IndexFunc(all, func(o *outlook) bool { return sameGivings(o.giving, gives) })
 	if i < 0 {
-		if len(all) < outlooks {
+		if hosts := max(1, len(d.p.hosts.byIndex)); len(all) < max(minOutlooks, min(maxOutlooks, views/hosts)) {
 			all = append(all, &outlook{})
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
