@@ -233,7 +233,7 @@ limits: {controller_percent: %d}
 			require.Equal(t, map[string]int{"TASK_STATE_PENDING": 1}, s.states("third"))
 			said := s.must("task", "explain", "third/0")
 			require.Contains(t, said, "pool root/flows lets no more in: controller limit of cpu_milli")
-			require.Contains(t, said, "would help: another controller of pool root/flows ends, or controllers of pool root/flows may have more of its cpu_milli (limits.controller_percent)\n")
+			require.Contains(t, said, "would help: another controller of pool root/flows ends, or controllers of pool root/flows may have 200 more of its cpu_milli (limits.controller_percent)\n")
 			s.must("job", "delete", "first", "--stop")
 			eventually(t, runs("third"), "it has the part of the one that ended")
 		}
