@@ -23,15 +23,11 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		return nil
 	}
 	s := search{d: d, class: c, quest: q, host: h, room: d.promised(h), best: math.MaxInt64}
-	if q.gains {
-		s.short = c.group.request.Lacking(cluster.Resources{})
-	}
-	for _, l := range d.p.limitsOn(c.group) {
-		s.short = append(s.short, l.exceeded(&c.group.request, d.p.ledger)...)
-	}
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
 	}
+	s.lacks = s.binding()
+	s.short = s.shortage()
 	switch {
 	case s.room.takes(h, task) && d.borrows && !c.together():
 		return nil // it comes free by itself, for whoever then goes first
@@ -40,8 +36,6 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
-		s.lacks = s.binding()
-		s.short = append(s.short, s.lacks...)
 		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.couldStay() || !s.suffice() || s.hopeless() {
 			return nil // a search would try all sets of them
 		}
@@ -120,7 +114,7 @@ type search struct {
 	room    space
 	most    space    // with all that may leave yet gone
 	lacks   []string // dimensions that bind on the host
-	short   []string // those, and such of limits, or all if the pool gains of others: the rest it may borrow
+	short   []string // see shortage
 	bundles []bundle
 	sums    []flowgraph.Cost // of the prices of the first bundles: none of them, one, and so on
 	largest amounts          // what one of them frees at the most
@@ -255,9 +249,28 @@ func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 	return u.spec.Pick(rec)
 }
 
+// shortage lists the dimensions in which the pool of the class, where it has all that it is entitled to, takes no more than others of it leave:
+// those that bind on the host, and such of limits; all that it asks for if it has work of others leave. The rest it may borrow.
+func (s *search) shortage() []string {
+	switch {
+	case s.quest.beyond == "":
+		return nil
+	case s.quest.gains:
+		return s.class.group.request.Lacking(cluster.Resources{})
+	}
+	short := s.lacks
+	for _, l := range s.d.p.limitsOn(s.class.group) {
+		short = append(short[:len(short):len(short)], l.exceeded(&s.class.group.request, s.d.p.ledger)...)
+	}
+	return short
+}
+
 // stays reports whether the pools allow it that those leave who were found. What others leave, or move for, goes to claims only.
 func (s *search) stays() (ok bool) {
-	s.without(s.found, func() { ok = s.d.borrows || s.allowed(s.found) })
+	if s.quest.beyond == "" { // whoever leaves, it has no more by that
+		return true
+	}
+	s.without(s.found, func() { ok = s.allowed(s.found) })
 	return ok
 }
 

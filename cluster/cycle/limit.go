@@ -329,11 +329,9 @@ func (s *search) cheapestInside(l *limit, dims []string, alone bool) (best bundl
 }
 
 // enoughInside reports whether the class would not take the pool beyond its limit if the bundle left as well.
-func (s *search) enoughInside(l *limit, b bundle) bool {
-	s.count(b, -1)
-	dims := l.exceeded(&s.class.group.request, s.d.p.ledger)
-	s.count(b, 1)
-	return len(dims) == 0
+func (s *search) enoughInside(l *limit, b bundle) (enough bool) {
+	s.without([]bundle{b}, func() { enough = len(l.exceeded(&s.class.group.request, s.d.p.ledger)) == 0 })
+	return enough
 }
 
 // first returns the bundle of a group that loses least of those that may leave for the class, which the pools allow of the group.

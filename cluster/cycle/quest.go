@@ -18,7 +18,7 @@ type quest struct {
 	beyond  cluster.PoolPath  // where it may not have more, unless somebody leaves; see pool.Ledger
 	full    bool              // so on the same host: it is for no limit, for which somebody may leave elsewhere
 	excess  cluster.Resources // then: what has to leave there, at least
-	gains   bool              // its pool, or one above, has work of others leave in this plan: that keeps to what it is entitled to
+	gains   bool              // and its pool, or one above, has work of others leave in this plan
 	vain    bool              // nobody might who would change that
 	outlook *outlook          // nil if so
 }
@@ -38,7 +38,7 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	if d.borrows { // nothing that is counted leaves for it
 		q.beyond = ""
 	}
-	q.gains = d.gains(unit.Pool)
+	q.gains = q.beyond != "" && d.gains(unit.Pool)
 	if q.full = q.beyond != "" && d.p.mayHave(c.group, 1); q.full {
 		q.excess = d.p.ledger.Excess(unit, q.beyond)
 	}

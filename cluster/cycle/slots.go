@@ -341,7 +341,10 @@ func (d *displacer) exchange(x *transfer) bool {
 
 // instead returns the displacement of the unit alone by the waiter, nil if there is room without it, or not even so.
 func (d *displacer) instead(c *class, h *host, u *unit, w waiter) *displacement {
-	s := search{d: d, class: c, quest: &quest{}, host: h, room: h.promise(), short: c.group.request.Lacking(cluster.Resources{})}
+	wants := c.group.unit(1)
+	s := search{
+		d: d, class: c, quest: &quest{beyond: d.p.ledger.Beyond(wants)}, host: h, room: h.promise(), short: wants.Request.Lacking(cluster.Resources{}),
+	}
 	if s.room.takes(h, c.row.task) || !s.enter(alone(u)) {
 		return nil
 	}

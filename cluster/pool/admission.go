@@ -153,6 +153,7 @@ func (a *Admission) Run(now cluster.Time) {
 	}
 	a.tree.Update()
 	a.lending.Update()
+	a.confine()
 	a.admitQueues(true)
 }
 
@@ -160,17 +161,14 @@ func (a *Admission) Run(now cluster.Time) {
 // its own, of what was left over too, the ceilings and that are more than there is: then the leaves borrow nothing by them, whoever is less
 // urgent there, and what is left is dealt with the leftovers. Complexity: leaves times dimensions, and the groups of all queues.
 func (a *Admission) confine() {
-	over, has, w := make([]bool, len(a.tree.dims)), make([]int64, len(a.tree.dims)), &a.walk
+	over, has, w, some := make([]bool, len(a.tree.dims)), make([]int64, len(a.tree.dims)), &a.walk, a.Static()
 	for _, q := range a.queues {
 		q.brim = append(q.brim[:0], a.tree.nodes[q.node].ceiling...)
-		if !a.Static() {
+		if !some {
 			continue
 		}
 		w.load(a, q)
-		clear(has)
-		for _, i := range w.all.running {
-			addTimes(has, w.request[i], q.groups[i].Running)
-		}
+		w.held(w.all, has)
 		for d, static := range a.tree.static {
 			over[d] = over[d] || static && has[d] > q.brim[d]
 		}
@@ -189,12 +187,14 @@ func (a *Admission) confine() {
 // are entitled to stays as it is.
 func (a *Admission) Regrant() {
 	a.openQueues()
+	if a.Static() { // who has begun since may have more than its part
+		a.confine()
+	}
 	a.admitQueues(false)
 }
 
 // admitQueues grants tiers in all queues, and what they leave over.
 func (a *Admission) admitQueues(fresh bool) {
-	a.confine()
 	for _, q := range a.queues {
 		a.admit(q)
 	}

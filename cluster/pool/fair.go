@@ -74,10 +74,7 @@ func (w *walk) confine(parties []*partyLine, parts []bands) {
 	has := w.vector(nil)
 	w.tight = make([]bool, len(has))
 	for i, p := range parties {
-		clear(has)
-		for _, r := range p.line.running {
-			addTimes(has, w.request[r], w.q.groups[r].Running)
-		}
+		w.held(p.line, has)
 		for d, static := range w.a.tree.static {
 			w.tight[d] = w.tight[d] || static && has[d] > parts[i][cluster.TierBorrowed][d]
 		}

@@ -263,12 +263,15 @@ func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
 // for, within what it is entitled to, or with no more than before the others left, which are booked. Complexity: the depth of the pool times the
 // others and the dimensions.
 func (l *Ledger) Keeps(u Unit, left []Unit, dims []string) bool {
-	asks := l.vector(u.Request)
+	asks, gave := l.vector(u.Request), make([][]int64, len(left))
+	for k := range left {
+		gave[k] = l.vector(left[k].Request)
+	}
 	for i := l.tree.at(u.Pool); i >= 0; i = l.tree.nodes[i].parent {
 		n, more := &l.tree.nodes[i], slices.Clone(asks)
-		for _, v := range left {
-			if !v.Revocable && n.pool.Path.Covers(v.Pool) {
-				subTimes(more, l.vector(v.Request), 1)
+		for k := range left {
+			if !left[k].Revocable && n.pool.Path.Covers(left[k].Pool) {
+				subTimes(more, gave[k], 1)
 			}
 		}
 		for _, name := range dims {

@@ -142,6 +142,14 @@ func (w *walk) read() {
 	}
 }
 
+// held sets has to what the running tasks of a line hold.
+func (w *walk) held(l line, has []int64) {
+	clear(has)
+	for _, i := range l.running {
+		addTimes(has, w.request[i], w.q.groups[i].Running)
+	}
+}
+
 // standing is the priority below which waiting work does not go before the running tasks of a group.
 func (w *walk) standing(i int32) int32 {
 	if g := &w.q.groups[i]; g.Preemptible || g.Revocable {
