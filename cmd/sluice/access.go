@@ -106,9 +106,7 @@ func newTokenListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List your tokens; for an operator, those of everybody",
-		Args: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(wants()(cmd, args), filled(cmd, "user"))
-		},
+		Args:  alsoFilled(wants(), "user"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			all := &sluicev1.ListTokensResponse{}
 			_, err := pages(0, func(_ uint32, token string) (int, string, error) {

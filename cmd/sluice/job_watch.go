@@ -273,9 +273,7 @@ func newJobWatchCommand(a *app) *cobra.Command {
 		Short: "Print jobs as they are, and again whenever they change, until interrupted",
 		Long: `Print jobs as they are, and again whenever they change, until interrupted. One
 that is deleted, or does not match any more, is gone.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(wantsSome("NAME")(cmd, args), filled(cmd, "pool", "owner"))
-		},
+		Args: alsoFilled(wantsSome("NAME"), "pool", "owner"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
 			return flagged(c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(view *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {

@@ -242,6 +242,13 @@ func filled(cmd *cobra.Command, flags ...string) error {
 	return nil
 }
 
+// alsoFilled checks arguments, and that flags have a value where they are given.
+func alsoFilled(args cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		return errors.Join(args(cmd, given), filled(cmd, flags...))
+	}
+}
+
 // wants checks the number of arguments and names them in the error.
 func wants(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -22,9 +21,7 @@ func newVolumeListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the persistent volumes that hosts keep",
-		Args: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(wants()(cmd, args), filled(cmd, "host"))
-		},
+		Args:  alsoFilled(wants(), "host"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			all := &sluicev1.ListVolumesResponse{}
 			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
