@@ -223,7 +223,7 @@ func (s *search) house(u *unit) (housed, bool) {
 		return ok
 	}
 	if !fits(to) {
-		other, _ := s.d.p.otherRoom(u, u.host, fits)
+		other, _ := s.d.p.otherRoom(u, u.host, func(r *rule, h *host) bool { return fits(h) && s.d.stands(r, h) })
 		if other == nil {
 			return housed{}, false
 		}
@@ -572,20 +572,20 @@ func (d *displacer) refuge(u *unit) *move {
 	}
 	if now := d.p.instant(); u.measured != now {
 		u.measured = now
-		u.refuge, u.dearer = d.p.otherRoom(u, u.host, func(*host) bool { return true })
+		u.refuge, u.dearer = d.p.otherRoom(u, u.host, d.stands)
 	}
 	return u.refuge
 }
 
 // otherRoom returns the cheapest host but its own that suits, and on which the unit fits now, with what it has there, and the price;
 // nil if there is none.
-func (p *Planner) otherRoom(u *unit, own *host, suits func(*host) bool) (*move, flowgraph.Cost) {
+func (p *Planner) otherRoom(u *unit, own *host, suits func(*rule, *host) bool) (*move, flowgraph.Cost) {
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
 	p.rows.refresh(r)
 	for _, s := range r.from(0) {
 		h := p.hosts.byIndex[s.index()]
-		if h == own || h.id == "" || p.labels.below(u.set, h) == 0 || !suits(h) {
+		if h == own || h.id == "" || p.labels.below(u.set, h) == 0 || !suits(r.rule, h) {
 			continue
 		}
 		if devices, ok := u.spec.Pick(h.rec); ok {

@@ -173,6 +173,7 @@ type displacer struct {
 	hit     []*unit // victims, in the order in which they were chosen
 	freed   []int   // displacements of earlier passes that have a victim less
 	step    int
+	first   []*displacement // see precede
 
 	soon    bool                              // see comesSoon
 	bide    map[cluster.PoolPath]cluster.Time // where claims that wait for that, until then, went to those next
@@ -288,20 +289,14 @@ func (d *displacer) serveOn(c *class, hosts []*host, all *options, moves bool, c
 		if !d.apply(next) {
 			continue
 		}
-		if c.evens() {
-			d.p.labels.planned(next.nominee.set, next.host, arrives)
-		}
+		d.precede(next)
 		if lacks() {
 			if again, ok := d.price(c, next.host, moves); ok {
 				heap.Push(all, again)
 			}
 		}
 	}
-	if c.evens() { // to all others it only waits
-		for _, n := range d.done[began:] {
-			d.p.labels.planned(n.nominee.set, n.host, leaving)
-		}
-	}
+	d.wait()
 	if together && lacks() {
 		for len(d.done) > began {
 			d.revert()
@@ -514,6 +509,39 @@ func (d *displacer) withdraw(h *host, n *nomination) {
 	d.p.labels.uncover(n.lids)
 	d.p.labels.planned(n.set, h, gone)
 	d.p.withhold(h)
+}
+
+// precede counts the task as if it had come to its host, for those of its gang that have to be spread evenly with it: they come one
+// after the other in one step. To all others it only waits, to which wait goes back.
+func (d *displacer) precede(n *displacement) {
+	if n.class.evens() {
+		d.first = append(d.first, n)
+		d.p.labels.planned(n.nominee.set, n.host, arrives)
+	}
+}
+
+func (d *displacer) wait() {
+	for _, n := range d.first {
+		d.p.labels.planned(n.nominee.set, n.host, leaving)
+	}
+	d.first = d.first[:0]
+}
+
+// stands reports whether the rule, which holds on the host, does so where those who precede only wait.
+func (d *displacer) stands(r *rule, h *host) (holds bool) {
+	if r == nil || len(d.first) == 0 {
+		return true
+	}
+	l := d.p.labels
+	l.idly(func() {
+		mark := len(l.plan)
+		for _, n := range d.first {
+			l.planned(n.nominee.set, n.host, leaving)
+		}
+		holds = r.holds(h.rec, 0)
+		l.takeBack(mark)
+	})
+	return holds
 }
 
 // strike makes a unit a victim.

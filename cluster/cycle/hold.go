@@ -364,7 +364,7 @@ func (p *Planner) rehouse(out *Output) bool {
 		if !p.mayArrive([]*unit{u}) {
 			continue
 		}
-		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(h *host) bool { return p.allows(u, h) && !p.yields(u, h) }); to != nil {
+		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(_ *rule, h *host) bool { return p.allows(u, h) && !p.yields(u, h) }); to != nil {
 			p.startHeld(u, to.host, to.devices, out)
 			started++
 		}

@@ -277,9 +277,7 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 		gpus, _ := task.GPU.Pick(h.rec.GPUs, empty.gpus) // there are some
 		n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, rule: c.row.rule}}
 		d.nominate(h, n.nominee)
-		if c.evens() {
-			d.p.labels.planned(w.set, h, arrives)
-		}
+		d.precede(n)
 		if chosen = append(chosen, n); int64(len(chosen)) == count {
 			break
 		}
@@ -290,11 +288,7 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 			heap.Push(hosts, option{host: h, price: flowgraph.Cost(lack)})
 		}
 	}
-	if c.evens() {
-		for _, n := range chosen {
-			d.p.labels.planned(n.nominee.set, n.host, leaving)
-		}
-	}
+	d.wait()
 	return chosen
 }
 

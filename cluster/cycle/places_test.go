@@ -392,6 +392,20 @@ func TestNobodyIsFirstBesideOneThatMoves(t *testing.T) {
 	require.Empty(t, s.step().Placements)
 }
 
+// The members of a gang that is spread evenly count for each other as if they had come. To who moves for them, and may only be where
+// one of them is, they only wait.
+func TestNobodyMovesToWhoOnlyWaits(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 2)
+	s.rack(1, "r1", 1)
+	s.job("root/p", 1, 1000, must(cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{tasks("y", cluster.Greater, 0, "host"), host("rack", "r1")}}))
+	s.step()
+	require.Len(t, s.in(cluster.TaskRunning), 1)
+	s.job("root/p", 2, 1000, labeled("app", "y"), evenly(1, "host"), core(2))
+	require.Empty(t, s.step().Displacements)
+}
+
 // Whatever jobs ask of places, and whatever comes and goes, no plan breaks a rule: of 1,000 random clusters.
 func TestNoPlanBreaksARule(t *testing.T) {
 	cycle.Checks(t, 1000)
