@@ -134,7 +134,6 @@ type class struct {
 	refused int64                   // not admitted
 	why     pool.Binding            // what keeps some of them from claiming room
 	vain    bool                    // no room could be made for its claims, and the plan got no further; see passOn
-	chances [2]chances              // without moves, and with them
 	gone    bool                    // forgotten
 
 	// In this cycle:

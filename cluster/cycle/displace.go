@@ -190,7 +190,7 @@ type displacer struct {
 	quest  quest                          // the last one
 	losses []flowgraph.Cost               // scratch
 	giving []giving                       // scratch
-	chance []int32                        // scratch
+	chance []*host                        // scratch
 }
 
 // displacer returns one with which nothing is planned yet beside what the plan has so far.
@@ -313,18 +313,19 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	if d.seek(c, moves).vain {
 		return all
 	}
-	hosts := d.yielding()
+	hosts := begin
 	switch {
 	case begin != nil:
-		hosts = begin
 	case c.group.key.gang:
 		hosts = d.p.hosts.byIndex
 	case c.row.anyOpen(): // it is not for room on hosts that it waits
 		hosts = d.p.openTo(c)
 	case c.row.rule == nil:
-		hosts = d.chances(c, moves, hosts)
+		hosts = d.chances(c, moves)
 	case !d.seek(c, moves).outlook.some:
 		hosts = d.left() // elsewhere what is full stays full
+	default:
+		hosts = d.yielding()
 	}
 	for _, h := range hosts {
 		if h == nil {

@@ -38,9 +38,9 @@ func (h *host) promise() space {
 }
 
 // promised is promise, known as long as nothing changes on the host. It is not to be changed.
-func (*displacer) promised(h *host) space {
-	if h.promised != h.stamp {
-		h.promised, h.promises = h.stamp, h.promise()
+func (d *displacer) promised(h *host) space {
+	if now := d.p.hosts.stamps[h.index]; h.promised != now {
+		h.promised, h.promises = now, h.promise()
 	}
 	return h.promises
 }

@@ -38,9 +38,8 @@ type host struct {
 	arrivals  []arrival // whom it starts here
 	decided   bool      // displacements here stand in the output already
 	recalls   bool      // what was lent here is asked back: no revocable task starts here
-	stamp     int       // of hosts.clock, when anything of the host changed last
 	promises  space     // see displacer.promised
-	promised  int       // stamp then
+	promised  int       // hosts.stamps of it then
 	stale     bool      // stands in graph.stale
 	changed   bool      // and its links are out of date, too
 }
@@ -82,6 +81,7 @@ type hosts struct {
 	start   int              // position of log[0]
 	last    []int            // by index: position of the last change
 	clock   int              // counts these changes, and those of who is there, has room held or is to leave
+	stamps  []int            // by index: the clock when anything of the host changed last
 	racks   map[string]int32 // their numbers, by name
 	byRack  []rack           // by number
 	rackOf  []int32          // numbers by index
@@ -120,6 +120,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 		h.index = int32(len(t.byIndex))
 		t.byIndex = append(t.byIndex, h)
 		t.last = append(t.last, -1)
+		t.stamps = append(t.stamps, 0)
 		t.rackOf = append(t.rackOf, 0)
 		t.rooms = append(t.rooms, [cluster.NumDimensions]int64{})
 		t.fits = append(t.fits, [cluster.NumDimensions]int64{})
@@ -264,7 +265,7 @@ func (t *hosts) mingle(h *host) {
 func (t *hosts) tick(h *host) {
 	if h != nil {
 		t.clock++
-		h.stamp = t.clock
+		t.stamps[h.index] = t.clock
 	}
 }
 

@@ -94,7 +94,7 @@ func (p *Planner) readHosts(snap *cluster.Snapshot, some []lookedHost) {
 		ids[i] = some[i].id
 		if h := some[i].host; h != nil {
 			records[ahead+i] = h.rec
-			sum += h.room.Fixed[0] + int64(len(h.units)) + int64(h.stamp)
+			sum += h.room.Fixed[0] + int64(len(h.units))
 		}
 	}
 	snap.FindHosts(ids[:len(some)], records[:])

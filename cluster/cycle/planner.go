@@ -183,7 +183,6 @@ type Planner struct {
 	victims   []*unit                       // of the last plan
 	hit       []*unit                       // of these, those who leave for others
 	done      []*displacement               // for whom they leave
-	looks     int                           // counts the outlooks
 	outlooks  []*outlook                    // asked for last first
 	overdrawn []*host                       // that changed and have revocable tasks
 

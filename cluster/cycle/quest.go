@@ -158,14 +158,14 @@ type outlook struct {
 	giving []giving // by index of the group
 	some   bool     // some group gives
 	full   bool     // some group gives back, and on each host some of such have to leave
-	number int      // of the planner's, another one whenever who gives changes
-	views  []view   // by index of the host
+	// By index of the host:
+	seen  []int                          // as of which of hosts.stamps what follows is known, −1 for none
+	rooms [][cluster.NumDimensions]int64 // the fixed part of what is left in views.most
+	views []view
 }
 
 // view is what one host could have left, as of when somebody asked.
 type view struct {
-	at     int               // stamp of the host
-	number int               // of the outlook then
 	left   bool              // somebody leaves it
 	gives  *group            // might leave it
 	others bool              // not only of that group
@@ -191,8 +191,9 @@ func (d *displacer) outlook(q *quest) *outlook {
 			all = append(all, &outlook{})
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
-		d.p.looks++
-		all[i].number = d.p.looks
+		for k := range all[i].seen {
+			all[i].seen[k] = -1
+		}
 		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
 		all[i].full = slices.Contains(gives, givesBack)
 	}
@@ -200,8 +201,10 @@ func (d *displacer) outlook(q *quest) *outlook {
 	o.giving = append(o.giving[:0], gives...)
 	copy(all[1:i+1], all[:i])
 	all[0], d.p.outlooks = o, all
-	if n := len(d.p.hosts.byIndex); len(o.views) < n {
-		o.views = append(o.views, make([]view, n-len(o.views))...)
+	if more := len(d.p.hosts.byIndex) - len(o.seen); more > 0 {
+		o.seen = append(o.seen, slices.Repeat([]int{-1}, more)...)
+		o.rooms = append(o.rooms, make([][cluster.NumDimensions]int64, more)...)
+		o.views = append(o.views, make([]view, more)...)
 	}
 	return o
 }
@@ -217,8 +220,9 @@ func sameGivings(a, b []giving) bool {
 // of returns what the host could have left, known as long as nothing changes there. Complexity: its units, the first time.
 func (o *outlook) of(d *displacer, h *host) *view {
 	v := &o.views[h.index]
-	if v.at != h.stamp || v.number != o.number {
-		*v = view{at: h.stamp, number: o.number, most: v.most, least: v.least}
+	if now := d.p.hosts.stamps[h.index]; o.seen[h.index] != now {
+		o.seen[h.index] = now
+		*v = view{most: v.most, least: v.least}
 		v.most.become(d.promised(h))
 		for _, u := range h.units {
 			switch g := u.group; {
@@ -233,6 +237,7 @@ func (o *outlook) of(d *displacer, h *host) *view {
 				}
 			}
 		}
+		o.rooms[h.index] = v.most.left().Fixed
 	}
 	return v
 }
@@ -279,32 +284,17 @@ func (o *outlook) surelyTakes(d *displacer, h *host, task *cluster.TaskSpec) boo
 	return v.least.takes(h, task)
 }
 
-// chances is the hosts that could take a task of a class, as an outlook has it. All others could not, as long as nothing changes there.
-type chances struct {
-	outlook int     // its number
-	at      int     // clock of hosts
-	hosts   []int32 // indices, in their order
-}
-
-// chances returns those of the hosts, which are in the order of their indices, that could take a task of the class, whose rules depend on
-// nothing elsewhere. Complexity: constant for a host on which nothing has changed since the class asked last.
-func (d *displacer) chances(c *class, moves bool, hosts []*host) (some []*host) {
-	o, known := d.seek(c, moves).outlook, &c.chances[one(moves)]
-	if known.outlook != o.number {
-		*known = chances{outlook: o.number, hosts: known.hosts[:0]}
-	}
-	now, before := d.chance[:0], known.hosts
-	for _, h := range hosts {
-		for len(before) > 0 && before[0] < h.index {
-			before = before[1:]
-		}
-		if h.stamp <= known.at && (len(before) == 0 || before[0] != h.index) {
+// chances returns the hosts that yield and could take a task of the class, whose rules depend on nothing elsewhere, in the order of their
+// indices. Complexity: hosts, of which most are told by what they could have left alone.
+func (d *displacer) chances(c *class, moves bool) []*host {
+	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, needOf(&c.row.task.Resources.Fixed)
+	some := d.chance[:0]
+	for i, h := range t.byIndex {
+		if h == nil || o.seen[i] == t.stamps[i] && !needs.fits(&o.rooms[i]) || !h.yields() || !o.couldTake(d, h, c) {
 			continue
 		}
-		if o.couldTake(d, h, c) {
-			now, some = append(now, h.index), append(some, h)
-		}
+		some = append(some, h)
 	}
-	known.at, known.hosts, d.chance = d.p.hosts.clock, now, known.hosts
+	d.chance = some
 	return some
 }

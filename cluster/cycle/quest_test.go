@@ -11,19 +11,20 @@ import (
 )
 
 // CheckOutlooks holds what is kept of hosts from plan to plan against what there is to see now. It returns how much of it was compared.
-func (s *Supervisor) CheckOutlooks(t require.TestingT) (n int) {
+func (s *Supervisor) CheckOutlooks(t require.TestingT) (compared int) {
 	p := s.planner
 	d := &displacer{p: p}
 	for _, o := range p.outlooks {
-		fresh := &outlook{giving: o.giving, full: o.full, number: o.number, views: make([]view, len(p.hosts.byIndex))}
+		n := len(p.hosts.byIndex)
+		fresh := &outlook{giving: o.giving, full: o.full, seen: slices.Repeat([]int{-1}, n), rooms: make([][cluster.NumDimensions]int64, n), views: make([]view, n)}
 		for _, h := range p.hosts.byIndex {
 			if h == nil {
 				continue
 			}
-			if h.promised == h.stamp {
+			if h.promised == p.hosts.stamps[h.index] {
 				require.Equal(t, h.promise(), h.promises)
 			}
-			if int(h.index) >= len(o.views) || o.views[h.index].at != h.stamp || o.views[h.index].number != o.number {
+			if int(h.index) >= len(o.views) || o.seen[h.index] != p.hosts.stamps[h.index] {
 				continue
 			}
 			kept, now := &o.views[h.index], fresh.of(d, h)
@@ -31,21 +32,8 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (n int) {
 			require.True(t, now.back.Equal(kept.back))
 			require.True(t, now.most.amounts.Equal(kept.most.amounts) && now.most.over.Equal(kept.most.over))
 			require.True(t, slices.Equal(now.most.gpus, kept.most.gpus))
-			n++
-		}
-		for _, c := range p.order {
-			for i := range c.chances {
-				known := &c.chances[i]
-				if known.outlook != o.number {
-					continue
-				}
-				for _, h := range p.hosts.byIndex {
-					if h != nil && h.yields() && h.stamp <= known.at && !slices.Contains(known.hosts, h.index) {
-						require.False(t, fresh.couldTake(d, h, c))
-						n++
-					}
-				}
-			}
+			require.Equal(t, now.most.left().Fixed, o.rooms[h.index])
+			compared++
 		}
 	}
 	for _, g := range p.groupOrder {
@@ -54,7 +42,7 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (n int) {
 			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && needs.fits(&p.hosts.fits[h.index]) }), g.roomy >= 0)
 		}
 	}
-	return n
+	return compared
 }
 
 // Twin returns one that plans as s does.
@@ -64,9 +52,6 @@ func (s *Supervisor) Twin() *Supervisor { return s.Blank(s.policy) }
 func (s *Supervisor) ForgetOutlooks() {
 	p := s.planner
 	p.outlooks = nil
-	for _, c := range p.order {
-		c.chances = [2]chances{}
-	}
 	for _, g := range p.groupOrder {
 		g.measured, g.ledger = 0, nil
 	}
