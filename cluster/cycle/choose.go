@@ -17,16 +17,16 @@ const maxNodes = 1 << 12
 // choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, exactly for up to
 // maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
-	w, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
+	first, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
 	q, task := d.seek(c, moves), c.row.task
 	if !ok || q.vain || !q.outlook.couldTake(d, h, c) {
 		return nil
 	}
-	s := search{d: d, class: c, quest: q, host: h, room: d.promised(h), best: math.MaxInt64}
+	w := d.want(q, h)
+	s := search{d: d, class: c, quest: q, host: h, room: d.promised(h), lacks: w.lacks, best: math.MaxInt64}
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
 	}
-	s.lacks = s.binding()
 	s.short = s.shortage()
 	switch {
 	case s.room.takes(h, task) && d.borrows && !c.together():
@@ -36,7 +36,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
-		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.couldStay() || !s.suffice() || s.hopeless() {
+		if s.bundles = d.bundles(c, h, w); !s.couldStay() || !s.suffice() || s.hopeless() {
 			return nil // a search would try all sets of them
 		}
 		s.greedy()
@@ -49,7 +49,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	if !s.keepLimits() {
 		return nil
 	}
-	return s.displacement(w)
+	return s.displacement(first)
 }
 
 // displacement returns what the search has found for the waiter, nil if his pool may not have it.
@@ -132,27 +132,6 @@ type housed struct {
 	host    *host
 	devices cluster.Devices
 	after   *cluster.Host // the record of the host with it and those before, nil while nobody has asked
-}
-
-// binding lists the dimensions in which the host has too little for the class.
-func (s *search) binding() []string {
-	var dims []string
-	task, left := s.class.row.task, s.room.left()
-	for d, v := range task.Resources.Fixed {
-		lacks := v > 0 && v > left.Fixed[d]
-		if cluster.Dimension(d) == cluster.GPU && v > 0 && task.GPU.Fit(s.host.rec.GPUs, s.room.gpus, 1) == 0 {
-			lacks = true
-		}
-		if lacks {
-			dims = append(dims, cluster.Dimension(d).String())
-		}
-	}
-	for _, a := range task.Resources.Named {
-		if a.Value > left.Amount(a.Name) {
-			dims = append(dims, a.Name)
-		}
-	}
-	return dims
 }
 
 // leave gives the room that a bundle has on the host back, or takes it again.
@@ -402,6 +381,23 @@ func (a *amounts) raise(r *cluster.Resources) {
 	}
 }
 
+// add adds those of the resources.
+func (a *amounts) add(r *cluster.Resources) {
+	for d, v := range r.Fixed {
+		a[d] += v
+	}
+}
+
+// cover reports whether they are as much as is asked for of each fixed dimension.
+func (a *amounts) cover(r *cluster.Resources) bool {
+	for d, v := range r.Fixed {
+		if v > a[d] {
+			return false
+		}
+	}
+	return true
+}
+
 // times returns how often they have to be freed, at least, for what lacks, and once in any case.
 func (a *amounts) times(lacks cluster.Resources) int {
 	n := int64(1)
@@ -468,17 +464,17 @@ func (p *Planner) alike(a, b bundle) bool {
 }
 
 // bundles lists what may leave the host for the class, cheapest first.
-func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
+func (d *displacer) bundles(c *class, h *host, w *want) []bundle {
 	var all []bundle
-	q := d.seek(c, moves)
-	to := d.p.ledger.Beneficiary(q.to.Unit, binding) // once for all: nothing is booked meanwhile
+	q := &d.quest
 	for i, u := range h.units {
-		if q.outlook.giving[u.group.index] == staysOn || u.group.key.gang && !h.isFirst(i) || !d.mayLeave(c, u) {
+		gives := w.giving[u.group.index]
+		if gives == staysOn || u.group.key.gang && !h.isFirst(i) || !d.mayLeave(c, u) {
 			continue
 		}
 		b := d.bundle(u).on(h)
-		if !q.mayStop(&to, d.donor(u)) {
-			if !moves || len(b.units) > 1 || !d.findMove(u) {
+		if gives == goesOn || u.group.key.gang && !q.mayStop(&w.to, d.donor(u)) {
+			if !q.moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}
 			b.price = u.price

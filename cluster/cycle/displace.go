@@ -189,6 +189,7 @@ type displacer struct {
 	gangs  map[cluster.JobUID]*gangBundle // for look-up
 	quest  quest                          // the last one
 	losses []flowgraph.Cost               // scratch
+	lacks  []string                       // scratch
 	giving []giving                       // scratch
 	chance []*host                        // scratch
 }
@@ -411,18 +412,27 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	if room.takes(h, task) {
 		return price, true
 	}
-	var largest amounts
-	losses := d.losses[:0]
+	w := d.want(q, h)
+	var largest, all, own, back amounts // of one who might leave, of all, of those whom it may have leave whatever it has, and of such of its own
+	losses, gangs := d.losses[:0], false
 	for _, u := range h.units {
-		if q.outlook.giving[u.group.index] == staysOn || !d.mayLeave(c, u) {
+		gives := w.giving[u.group.index]
+		if gives == staysOn || !d.mayLeave(c, u) {
 			continue
 		}
-		losses = append(losses, d.loss(u))
+		losses, gangs = append(losses, d.loss(u)), gangs || u.group.key.gang
 		largest.raise(&u.spec.Resources)
+		all.add(&u.spec.Resources)
+		if gives != givesUp || u.group.key.revocable {
+			own.add(&u.spec.Resources)
+		}
+		if gives == givesBack {
+			back.add(&u.spec.Resources)
+		}
 	}
 	d.losses = losses
 	leave := largest.times(lack)
-	if leave > len(losses) {
+	if leave > len(losses) || !all.cover(&lack) || q.full && !gangs && !own.cover(&lack) && !back.cover(&q.excess) {
 		return 0, false
 	}
 	slices.Sort(losses)

@@ -17,10 +17,55 @@ type quest struct {
 	to      pool.Beneficiary  // which lacks all that it asks for
 	beyond  cluster.PoolPath  // where it may not have more, unless somebody leaves; see pool.Ledger
 	full    bool              // so on the same host: it is for no limit, for which somebody may leave elsewhere
-	excess  cluster.Resources // then: what has to leave there, at least
+	excess  cluster.Resources // then: what has to leave there of its own for that of others to leave
 	gains   bool              // and its pool, or one above, has work of others leave in this plan
 	vain    bool              // nobody might who would change that
 	outlook *outlook          // nil if so
+	wants   []*want           // that were asked for
+}
+
+// want is a quest on hosts that lack the same: what lacks in fewer dimensions may have fewer leave.
+type want struct {
+	lacks  []string         // dimensions
+	to     pool.Beneficiary // which lacks those
+	giving []giving         // by index of the group, of those that give for some want
+}
+
+// want returns that of the quest on the host. Complexity: constant, and the groups that might give where it was not asked for before.
+func (d *displacer) want(q *quest, h *host) *want {
+	d.lacks = d.binding(d.lacks[:0], q.class.row.task, h)
+	if i := slices.IndexFunc(q.wants, func(w *want) bool { return slices.Equal(w.lacks, d.lacks) }); i >= 0 {
+		return q.wants[i]
+	}
+	w := &want{lacks: slices.Clone(d.lacks), to: d.p.ledger.Beneficiary(q.to.Unit, d.lacks), giving: make([]giving, len(d.p.groupOrder)+len(d.p.freeIndices))}
+	for _, g := range d.p.groupOrder {
+		if int(g.index) < len(q.outlook.giving) && q.outlook.giving[g.index] != staysOn {
+			w.giving[g.index] = d.mayGive(q, &w.to, g)
+		}
+	}
+	q.wants = append(q.wants, w)
+	return w
+}
+
+// binding appends the dimensions in which the host has too little for the task.
+func (d *displacer) binding(dims []string, task *cluster.TaskSpec, h *host) []string {
+	room := d.promised(h)
+	left := room.left()
+	for d, v := range task.Resources.Fixed {
+		lacks := v > 0 && v > left.Fixed[d]
+		if cluster.Dimension(d) == cluster.GPU && v > 0 && task.GPU.Fit(h.rec.GPUs, room.gpus, 1) == 0 {
+			lacks = true
+		}
+		if lacks {
+			dims = append(dims, cluster.Dimension(d).String())
+		}
+	}
+	for _, a := range task.Resources.Named {
+		if a.Value > left.Amount(a.Name) {
+			dims = append(dims, a.Name)
+		}
+	}
+	return dims
 }
 
 // seek returns the quest of the class, anew if something has been planned since. Complexity: the groups then.
@@ -99,16 +144,17 @@ func (d *displacer) givings(q *quest) []giving {
 	d.giving = slices.Grow(d.giving[:0], n)[:n]
 	clear(d.giving)
 	for _, g := range d.p.groupOrder {
-		d.giving[g.index] = d.mayGive(q, g)
+		d.giving[g.index] = d.mayGive(q, &q.to, g)
 	}
 	return d.giving
 }
 
-func (d *displacer) mayGive(q *quest, g *group) giving {
+// mayGive says so of one group, for the one who gains, who lacks all or less.
+func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *group) giving {
 	switch {
 	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
 		return staysOn
-	case g.key.gang || q.mayStop(&q.to, d.p.donor(g)): // a gang gives more than one of it
+	case g.key.gang || q.mayStop(to, d.p.donor(g)): // a gang gives more than one of it
 		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
 			return givesBack
 		}
@@ -248,10 +294,11 @@ func (v *view) stirs(g *group) bool {
 	return v.left || v.others || v.gives != nil && (v.gives != g || !g.key.gang)
 }
 
-// covers reports whether those who give back could have as much of what lacks as the quest has too much, by the fixed dimensions.
+// covers reports whether those who give back could have as much of what lacks as the quest has too much, or asks for, by the fixed
+// dimensions.
 func (v *view) covers(q *quest, lack *cluster.Resources) bool {
 	for d, n := range q.excess.Fixed {
-		if (lack.Fixed[d] > 0 || q.gains) && n > v.back.Fixed[d] {
+		if (lack.Fixed[d] > 0 || q.gains) && min(n, q.class.group.request.Fixed[d]) > v.back.Fixed[d] {
 			return v.gangs
 		}
 	}

@@ -239,11 +239,13 @@ func (l *Ledger) Beyond(u Unit) cluster.PoolPath {
 	return ""
 }
 
-// Excess returns what a pool would have to give up of what the unit asks for, to end within what it is entitled to or with no more than it has.
+// Excess returns what a pool would have to give up of what the unit asks for, to end within what it is entitled to.
 func (l *Ledger) Excess(u Unit, p cluster.PoolPath) cluster.Resources {
 	i, over := l.tree.at(p), l.vector(u.Request)
 	for d, n := range over {
-		over[d] = max(0, min(n, sum(l.holds[i][d], n)-l.tree.nodes[i].entitled[d]))
+		if n > 0 {
+			over[d] = max(0, sum(l.holds[i][d], n)-l.tree.nodes[i].entitled[d])
+		}
 	}
 	return l.tree.resources(over)
 }
