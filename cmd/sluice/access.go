@@ -196,7 +196,7 @@ func roleChange(a *app, use, short, now string, change func(*client, *cobra.Comm
 			}
 			defer c.close()
 			if err := change(c, cmd, b); err != nil {
-				return err
+				return flagged(err)
 			}
 			pool := b.GetPool()
 			if pool == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -218,25 +219,57 @@ var flagOf = [][2]string{
 	{"filter.name_prefix", "--prefix"},
 	{"filter.labels", "--label"},
 	{"filter.names", "NAME"},
+	{"binding.user", "--user"},
+	{"binding.group", "--group"},
+	{"binding.pool", "--pool"},
 }
 
 // flagged gives an error that names fields of a request the names of the flags that they come from.
 func flagged(err error) error {
+	return renamed(err, func(line string) string {
+		for _, f := range flagOf {
+			if rest, ok := strings.CutPrefix(line, f[0]); ok {
+				return f[1] + rest
+			}
+		}
+		return line
+	})
+}
+
+// requestField finds a field of a request itself at the beginning of an error of the API; no file has such.
+var requestField = regexp.MustCompile(`^([a-z_]+)(?:\[\d+\])?: `)
+
+// flaggedBy is flagged for the fields that have the name of a flag of the command.
+func flaggedBy(cmd *cobra.Command, err error) error {
+	if codeOf(err) < exitNotFound {
+		return err // the scheduler has not been asked
+	}
+	return renamed(err, func(line string) string {
+		field := requestField.FindStringSubmatch(line)
+		if field == nil {
+			return line
+		}
+		name := strings.ReplaceAll(field[1], "_", "-")
+		for _, flag := range []string{name, strings.TrimSuffix(name, "s")} {
+			if cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
+				return "--" + flag + ": " + line[len(field[0]):]
+			}
+		}
+		return line
+	})
+}
+
+// renamed changes each line of an error that has an exit code.
+func renamed(err error, change func(line string) string) error {
 	var e exitError
 	if !errors.As(err, &e) || e.err == nil {
 		return err
 	}
 	lines := strings.Split(e.err.Error(), "\n")
 	for i, line := range lines {
-		prefix, text := "", line
-		if rest, ok := strings.CutPrefix(line, "sluice: "); ok {
-			prefix, text = "sluice: ", rest
-		}
-		for _, f := range flagOf {
-			if rest, ok := strings.CutPrefix(text, f[0]); ok {
-				lines[i] = prefix + f[1] + rest
-				break
-			}
+		text, another := strings.CutPrefix(line, "sluice: ")
+		if lines[i] = change(text); another {
+			lines[i] = "sluice: " + lines[i]
 		}
 	}
 	return exitError{e.code, errors.New(strings.Join(lines, "\n"))}

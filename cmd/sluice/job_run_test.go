@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
@@ -74,6 +78,66 @@ func TestErrorsNameFlags(t *testing.T) {
 	}
 	require.NoError(t, flagged(nil))
 	require.Equal(t, exitJobFailed, codeOf(flagged(exitError{exitJobFailed, nil})))
+}
+
+// fussy refuses what its requests say.
+type fussy struct {
+	sluicev1.UnimplementedTaskServiceServer
+	sluicev1.UnimplementedAccessServiceServer
+	sluicev1.UnimplementedJobServiceServer
+}
+
+func (fussy) refuse(code codes.Code, fields ...string) error {
+	bad := &errdetails.BadRequest{}
+	for _, field := range fields {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: "is wrong"})
+	}
+	s, _ := status.New(code, "no").WithDetails(bad)
+	return s.Err()
+}
+
+func (f fussy) ListTasks(context.Context, *sluicev1.ListTasksRequest) (*sluicev1.ListTasksResponse, error) {
+	return nil, f.refuse(codes.InvalidArgument, "job", "host", "states[0]")
+}
+
+func (f fussy) GrantRole(context.Context, *sluicev1.GrantRoleRequest) (*sluicev1.GrantRoleResponse, error) {
+	return nil, f.refuse(codes.InvalidArgument, "binding.user", "binding.pool")
+}
+
+func (f fussy) PlanJobs(context.Context, *sluicev1.PlanJobsRequest) (*sluicev1.PlanJobsResponse, error) {
+	return nil, f.refuse(codes.InvalidArgument, "specs[0].name", "cost_model")
+}
+
+func (fussy) GetJob(context.Context, *sluicev1.GetJobRequest) (*sluicev1.GetJobResponse, error) {
+	return &sluicev1.GetJobResponse{Job: &sluicev1.Job{Spec: &sluicev1.JobSpec{Name: "a"}}}, nil
+}
+
+func (f fussy) UpdateJob(context.Context, *sluicev1.UpdateJobRequest) (*sluicev1.UpdateJobResponse, error) {
+	return nil, f.refuse(codes.InvalidArgument, "spec.gang", "spec.instances", "description")
+}
+
+// So it is of all commands; what a file or an argument says keeps its name.
+func TestErrorsOfAllCommandsNameFlags(t *testing.T) {
+	noSettings(t)
+	server := serveFake(t, func(r grpc.ServiceRegistrar) {
+		sluicev1.RegisterTaskServiceServer(r, fussy{})
+		sluicev1.RegisterAccessServiceServer(r, fussy{})
+		sluicev1.RegisterJobServiceServer(r, fussy{})
+	})
+	const file = "name: a\ntask: {processes: [{shell: x}]}\n"
+	for command, fields := range map[string][]string{
+		"task list":                  {"job", "--host", "--state"},
+		"role grant viewer --user a": {"--user", "--pool"},
+		"job plan -":                 {"specs[0].name", "--cost-model"},
+		"job scale a 2":              {"spec.gang", "INSTANCES", "description"},
+		"job update - --description what-is-done": {"spec.gang", "spec.instances", "--description"},
+	} {
+		want := ""
+		for _, field := range fields {
+			want += "sluice: " + field + ": is wrong\n"
+		}
+		require.Equal(t, answer{exitRefused, "", want}, try(t, file, append(strings.Fields(command), "--server", server)...), command)
+	}
 }
 
 // Who is attached to a job that fails ends as its command did.

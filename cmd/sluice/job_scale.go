@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -36,7 +37,7 @@ highest ones: they are asked to end, and are forgotten when they have.`,
 			defer c.close()
 			job, err := c.scale(cmd.Context(), args[0], uint32(instances))
 			if err != nil {
-				return err
+				return renamed(err, func(line string) string { return strings.Replace(line, "spec.instances: ", "INSTANCES: ", 1) })
 			}
 			return a.show(job, func(w io.Writer) {
 				fmt.Fprintf(w, "job %s has %s, version %d\n", job.GetName(), words.Number(job.GetSpec().GetInstances(), "instance"), job.GetVersion())

@@ -49,7 +49,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetErr(errOut)
 	checkCompletion(root)
 	checkHelp(root)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	err = flaggedBy(cmd, err)
 	if err == nil {
 		err = help.err
 	}
