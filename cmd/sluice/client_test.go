@@ -389,6 +389,17 @@ func TestAWatchTellsWhoIsGone(t *testing.T) {
 	require.Equal(t, []string{`{"gone":[2],"revision":"8"}`, `{"unchanged":[1],"gone":[3],"revision":"9","synced":true}`}, watch("json")[1:])
 }
 
+// A name that was mistyped would be waited for in silence.
+func TestAWatchTellsWhoIsNotThere(t *testing.T) {
+	noSettings(t)
+	server := serveFake(t, func(s grpc.ServiceRegistrar) { sluicev1.RegisterJobServiceServer(s, &leaving{}) })
+	a := try(t, "", "job", "watch", "c", "typo", "a", "typo", "--server", server)
+	const note = "sluice: job typo does not exist, or does not match: it is shown when that changes\n"
+	require.True(t, strings.HasPrefix(a.err, note), a.err)
+	require.Equal(t, 1, strings.Count(a.err, note), "of each once, also when the watch is taken up again")
+	require.NotContains(t, a.err, "sluice: job a")
+}
+
 // leaving has three jobs, of which one goes while it is watched and one while nobody watches.
 type leaving struct {
 	sluicev1.UnimplementedJobServiceServer

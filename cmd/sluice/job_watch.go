@@ -272,11 +272,21 @@ func newJobWatchCommand(a *app) *cobra.Command {
 		Use:   "watch [NAME...]",
 		Short: "Print jobs as they are, and again whenever they change, until interrupted",
 		Long: `Print jobs as they are, and again whenever they change, until interrupted. One
-that is deleted, or does not match any more, is gone.`,
+that is deleted, or does not match any more, is gone. Of a name of which there is no
+job that is told, and the job is shown once it is submitted.`,
 		Args: alsoFilled(wantsSome("NAME"), "pool", "owner"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
+			told := false
 			return flagged(c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(view *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
+				if view.synced && !told {
+					told = true
+					for i, j := range view.named(args) {
+						if j == nil && slices.Index(args, args[i]) == i {
+							fmt.Fprintf(a.err, "sluice: job %s does not exist, or does not match: it is shown when that changes\n", args[i])
+						}
+					}
+				}
 				return false, a.showEach(res, func(w io.Writer) {
 					now := time.Now().Format("15:04:05")
 					for _, j := range view.gone {
