@@ -313,8 +313,8 @@ func (a *agent) describe(o *api.Offer, c *Config) (changed bool, tooMany int) {
 		}
 	}
 	a.maintenance = windowOf(o.Unavailability)
-	changed = !a.Machine.Equal(m) || a.Port != at.Port
-	a.Machine, a.Port = m, at.Port
+	changed = !a.Machine.Equal(m) || a.Port != at.Port || a.Path != pathOf(o)
+	a.Machine, a.Port, a.Path = m, at.Port, pathOf(o)
 	return changed, tooMany
 }
 
@@ -354,11 +354,14 @@ func attributes(list []api.Attribute) []cluster.KeyValue {
 
 // hostName returns a name for an agent that no other agent has: its hostname, with its port if that is taken, with its address too if
 // that is taken as well. Machines may have the same hostname. An agent at the address and port of another one of its hostname is in
-// that one's place, and so is one at the port only, where the other is out of reach: a machine may come back with a new address.
+// that one's place, and so is one at the port only, where the other is out of reach: a machine may come back with a new address. Those
+// of one process, as of mesos-local, differ in their path only.
 func (d *driver) hostName(o *api.Offer) string {
 	name, address := plainText(cmp.Or(o.Hostname, o.AgentID.Value), 240), addressOf(o)
-	port := o.GetURL().GetAddress().Port
-	samePort := func(a *agent) bool { return port != 0 && a.Port == port }
+	port, path := o.GetURL().GetAddress().Port, pathOf(o)
+	samePort := func(a *agent) bool {
+		return port != 0 && a.Port == port && (a.Path == path || a.Path == "" || path == "")
+	}
 	withPort := ":" + strconv.Itoa(int(port))
 	names := []string{name, name + withPort, plainText(name, 190) + ":" + plainText(address, 48) + withPort}
 	for _, try := range names {
@@ -395,6 +398,12 @@ func plainText(s string, n int) string {
 func addressOf(o *api.Offer) string {
 	at := o.GetURL().GetAddress()
 	return cmp.Or(at.GetIP(), o.Hostname)
+}
+
+// pathOf returns what tells an offer's agent from others of its process: "/slave(1)" where there are none.
+func pathOf(o *api.Offer) string {
+	path := o.GetURL().GetPath()
+	return path[:min(len(path), 48)]
 }
 
 // succession is how a run ends whose agent has been succeeded by another.

@@ -522,6 +522,45 @@ func TestMachinesOfOneHostname(t *testing.T) {
 	named(map[string]string{"h0": "a-6", "h0:5051": "a-7", "h0:10.0.0.9:5051": "a-5"})
 }
 
+// TestAgentsOfOneProcess, as mesos-local has them, differ in their path only. None has come in the place of another one, also after a restart.
+func TestAgentsOfOneProcess(t *testing.T) {
+	k := newTalk(t)
+	k.run(0) // on a-1
+	round := 0
+	offer := func(agent, path string) {
+		round++
+		id := fmt.Sprint("o-", agent, round)
+		k.say <- strings.NewReplacer("a-1", agent, "slave(1)", path).Replace(fmt.Sprintf(factOffer, id, 4.0))
+		k.d.comesTo(t, func() bool { return k.d.offers[id] != nil })
+	}
+	named := func(want map[string]string) { // agent to name
+		t.Helper()
+		k.d.mu.Lock()
+		defer k.d.mu.Unlock()
+		got := map[string]string{}
+		for id, a := range k.d.agents {
+			got[id] = a.Name
+		}
+		require.Equal(t, want, got)
+	}
+	for range 2 {
+		for _, n := range []string{"2", "3", "4", "1"} {
+			offer("a-"+n, "slave("+n+")")
+		}
+		named(map[string]string{"a-1": "h0", "a-2": "h0:5051", "a-3": "h0:10.0.0.7:5051", "a-4": "a-4"})
+		require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+	}
+	require.NoError(t, k.d.Close())
+	d, recorder := newSettled(newDriver(t, k.d.config)), drivertest.NewRecorder()
+	require.NoError(t, d.Start(t.Context(), recorder))
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	k.d = d
+	offer("a-2", "slave(2)")
+	offer("a-5", "slave(3)")
+	named(map[string]string{"a-1": "h0", "a-2": "h0:5051", "a-4": "a-4", "a-5": "h0:10.0.0.7:5051"})
+	require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+}
+
 // TestMachinesOfOneHostnameThatComeBack in any order have their names as before, by which stateful tasks find their volumes.
 func TestMachinesOfOneHostnameThatComeBack(t *testing.T) {
 	const volume = `"resources":[{"name":"disk","type":"SCALAR","scalar":{"value":64.0},"allocation_info":{"role":"*"},

@@ -41,6 +41,7 @@ type agentRecord struct {
 	Serial  uint64 // counts the agents as they come; of two with one name the later has succeeded the other
 	Name    string // of the host, "" if nothing of it was offered yet
 	Port    int32  // of the agent's process, 0 where it was not told
+	Path    string // of the agent there, "" where it was not told
 	Machine cluster.Machine
 }
 
