@@ -213,6 +213,8 @@ var flagOf = [][2]string{
 	{"spec.task.processes[0].argv", "COMMAND"},
 	{"spec.task.processes[0].environment", "--env"},
 	{"spec.task.processes[0].working_directory", "--working-directory"},
+	{"spec.path", "PATH"},
+	{"spec.description", "--description"},
 	{"idempotency_key", "--idempotency-key"},
 	{"filter.pool", "--pool"},
 	{"filter.owner", "--owner"},

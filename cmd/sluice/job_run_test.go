@@ -85,6 +85,7 @@ type fussy struct {
 	sluicev1.UnimplementedTaskServiceServer
 	sluicev1.UnimplementedAccessServiceServer
 	sluicev1.UnimplementedJobServiceServer
+	sluicev1.UnimplementedPoolServiceServer
 }
 
 func (fussy) refuse(code codes.Code, fields ...string) error {
@@ -116,6 +117,10 @@ func (f fussy) UpdateJob(context.Context, *sluicev1.UpdateJobRequest) (*sluicev1
 	return nil, f.refuse(codes.InvalidArgument, "spec.gang", "spec.instances", "description")
 }
 
+func (f fussy) CreatePool(context.Context, *sluicev1.CreatePoolRequest) (*sluicev1.CreatePoolResponse, error) {
+	return nil, f.refuse(codes.InvalidArgument, "spec.path", "spec.description")
+}
+
 // So it is of all commands; what a file or an argument says keeps its name.
 func TestErrorsOfAllCommandsNameFlags(t *testing.T) {
 	noSettings(t)
@@ -123,6 +128,7 @@ func TestErrorsOfAllCommandsNameFlags(t *testing.T) {
 		sluicev1.RegisterTaskServiceServer(r, fussy{})
 		sluicev1.RegisterAccessServiceServer(r, fussy{})
 		sluicev1.RegisterJobServiceServer(r, fussy{})
+		sluicev1.RegisterPoolServiceServer(r, fussy{})
 	})
 	const file = "name: a\ntask: {processes: [{shell: x}]}\n"
 	for command, fields := range map[string][]string{
@@ -131,6 +137,7 @@ func TestErrorsOfAllCommandsNameFlags(t *testing.T) {
 		"job plan -":                 {"specs[0].name", "--cost-model"},
 		"job scale a 2":              {"spec.gang", "INSTANCES", "description"},
 		"job update - --description what-is-done": {"spec.gang", "spec.instances", "--description"},
+		"pool create root/a --description it":     {"PATH", "--description"},
 	} {
 		want := ""
 		for _, field := range fields {

@@ -94,6 +94,9 @@ the other, up to the first that is refused.`,
 			}
 			return a.forPools(cmd, specs, func(c *client, spec *sluicev1.PoolSpec) (*sluicev1.Pool, string, error) {
 				res, err := call(cmd.Context(), c, c.pools.CreatePool, &sluicev1.CreatePoolRequest{Spec: spec})
+				if file == "" {
+					err = flagged(err)
+				}
 				return res.GetPool(), "created", err
 			})
 		},
