@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
 )
@@ -227,9 +228,17 @@ func noSubcommand(cmd *cobra.Command, args []string) error {
 	err := fmt.Errorf("unknown command %q", args[0])
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w: did you mean %q?", err, near[0])
+		err = fmt.Errorf("%w: did you mean %q?", err, closest(args[0], near))
 	}
 	return usageError(cmd, err)
+}
+
+// closest returns the name that begins as what was given, or else the most similar one.
+func closest(given string, names []string) string {
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, given) }); i >= 0 {
+		return names[i]
+	}
+	return cmp.Or(jobfile.Nearest(given, names), names[0])
 }
 
 // filled refuses flags that were given without a value, as from an unset variable: what they were to narrow would be everything, and a key
