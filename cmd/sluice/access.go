@@ -56,8 +56,13 @@ func newTokenCreateCommand(a *app) *cobra.Command {
 		Short: "Make a token and print it, once",
 		Long: `Make a token and print it. The scheduler keeps a hash of it only: what is lost cannot
 be shown again. With --out it goes to a file that only you can read, for --token-file.`,
-		Args:    wants(),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return filled(cmd, "job") },
+		Args: wants(),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "-" {
+				return noStream("out")
+			}
+			return filled(cmd, "job")
+		},
 		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			if lifetime != 0 {
 				r.Lifetime = durationpb.New(lifetime)

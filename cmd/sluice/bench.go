@@ -318,6 +318,9 @@ func (f *benchFlags) writable() error {
 // writable makes sure that the file that a flag names can be written when the work is done, which may be in hours. What is in it stays
 // until then. A pipe is left alone: whoever reads it would take it for ended.
 func writable(flag, path string) error {
+	if path == "-" {
+		return noStream(flag)
+	}
 	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		return nil
 	}
@@ -329,6 +332,12 @@ func writable(flag, path string) error {
 		return exitError{exitUsage, fmt.Errorf("--%s: %w", flag, err)}
 	}
 	return nil
+}
+
+// noStream refuses "-", which other commands take for a standard stream, as the name of a file: what is written would be in a file of that
+// name.
+func noStream(flag string) error {
+	return exitError{exitUsage, fmt.Errorf("--%s: \"-\" is for standard input in other commands: give the name of a file", flag)}
 }
 
 func writeFile(path string, write func(io.Writer) error) error {
