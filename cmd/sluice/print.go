@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -64,7 +63,7 @@ func (a *app) showValue(v any, table func(w io.Writer) error) error {
 func (a *app) showJSON(compact []byte) error {
 	var b bytes.Buffer
 	if a.config.Output == "yaml" {
-		y, err := yaml.JSONToYAML(compact)
+		y, err := toYAML(compact)
 		if err != nil {
 			return fmt.Errorf("printing the answer: %w", err)
 		}

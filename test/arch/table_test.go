@@ -46,7 +46,8 @@ const (
 	testify    = "github.com/stretchr/testify"
 	unix       = "golang.org/x/sys/unix"
 	viper      = "github.com/spf13/viper"
-	yaml       = "github.com/goccy/go-yaml"
+	yaml       = "github.com/goccy/go-yaml" // reads files, with the place of each error
+	yamlOut    = "go.yaml.in/yaml/v3"       // prints
 	zookeeper  = "github.com/go-zookeeper/zk"
 
 	api = "proto/sluice/v1"
@@ -166,7 +167,7 @@ var table = []row{
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/replica", "cluster/serve", "cluster/store", "costmodels/models", "flowgraph",
 		"flowgraph/dimacs", "hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
-		autolimit, cobra, pflag, yaml, term, errgroup, netutil, genproto, grpc, logr, otel, protobuf,
+		autolimit, cobra, pflag, yaml, yamlOut, term, errgroup, netutil, genproto, grpc, logr, otel, protobuf,
 	}, shell},
 
 	{"test/arch", nil, support},
