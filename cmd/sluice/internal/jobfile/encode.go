@@ -3,6 +3,7 @@ package jobfile
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,13 +126,16 @@ type quoted string
 // MarshalYAML is called by the library.
 func (q quoted) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(q))), nil }
 
+// noText are texts that the library reads as they are, and other readers of YAML do not without quotes.
+var noText = regexp.MustCompile(`^\?|^(<<|=)$|^[-+]?[0-9]+(:[0-9]+)+(\.[0-9]*)?$`)
+
 // text chooses the style of a text: the library's, save where it would read another text then, as of some that begin or end with
-// white space, and where control characters would not be seen.
+// white space, where another reader would, and where control characters would not be seen.
 func text(s string) any {
 	lines := strings.Contains(s, "\n")
 	unseen := func(r rune) bool { return !unicode.IsPrint(r) && !(lines && (r == '\n' || r == '\t')) }
 	var again []string
-	if data, err := yaml.MarshalWithOptions([]string{s}, style); err != nil || strings.TrimSpace(s) == "" || strings.ContainsFunc(s, unseen) ||
+	if data, err := yaml.MarshalWithOptions([]string{s}, style); err != nil || strings.TrimSpace(s) == "" || strings.ContainsFunc(s, unseen) || noText.MatchString(s) ||
 		yaml.Unmarshal(data, &again) != nil || len(again) != 1 || again[0] != s {
 		return quoted(s)
 	}

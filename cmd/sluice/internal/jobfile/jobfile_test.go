@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -385,6 +386,18 @@ func TestFormat(t *testing.T) {
 		require.NoError(t, err)
 		require.Truef(t, proto.Equal(spec, again[0]), "%s", data)
 	})
+}
+
+// Texts that other readers of YAML would refuse, or take for something else, are quoted.
+func TestTextsThatOthersRead(t *testing.T) {
+	texts := []string{"?", "? a", ".nan", "-.Inf", "=", "<<", "12:30:45", "a\tb", "\x1b[1m", "\u2028"}
+	data, err := Format(&sluicev1.JobSpec{Name: "a", Task: &sluicev1.TaskSpec{Processes: []*sluicev1.ProcessSpec{{
+		Command: &sluicev1.ProcessSpec_Argv{Argv: &sluicev1.Argv{Args: texts}},
+	}}}})
+	require.NoError(t, err)
+	for _, text := range texts {
+		require.Contains(t, string(data), "- "+strconv.Quote(text)+"\n")
+	}
 }
 
 // draw fills a message with anything that a file can hold.
