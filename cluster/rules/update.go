@@ -106,6 +106,9 @@ func (r *rollout) step() error {
 	}
 	switch r.u.State {
 	case cluster.UpdatePaused:
+		if r.more() < r.surge { // the job is smaller, or as large as it may be
+			return r.trim()
+		}
 		return nil
 	case cluster.UpdateInitialized:
 		r.u.State = cluster.RollingForward

@@ -807,6 +807,31 @@ func TestCanariesAreStartedFirst(t *testing.T) {
 	require.Zero(t, w.state.Job(servingJob).Surge)
 }
 
+// A job that is scaled while its update is paused runs no more instances first than it would if that went on.
+func TestAPausedUpdateStartsNoMoreFirstThanItNeeds(t *testing.T) {
+	for _, c := range []struct{ most, scaled, more uint32 }{{0, 2, 2}, {0, 1, 1}, {0, 8, 3}, {8, 6, 2}, {8, 8, 0}} {
+		spec := func(version int) *cluster.JobSpec {
+			s := serviceSpec(5, serves, version, &cluster.UpdatePolicy{StartFirst: true, BatchSize: 3, MinHealthy: time.Hour})
+			s.Limits.MaxRunning = c.most
+			return s
+		}
+		w := newServing(t, spec(0), 3)
+		w.settle()
+		w.update(spec(1))
+		w.steer(pause)
+		require.EqualValues(t, 3, w.state.Job(servingJob).Surge)
+		w.scale(c.scaled)
+		w.settle()
+		require.Equal(t, c.more, w.state.Job(servingJob).Surge, "%+v: %v", c, w)
+		require.Len(t, w.tasks(), int(c.scaled+c.more), "%+v: %v", c, w)
+		w.steer(resume)
+		w.settle()
+		j := w.state.Job(servingJob)
+		require.Equal(t, cluster.UpdateSucceeded, j.Update.State, "%+v: %v", c, w)
+		require.Len(t, w.tasks(), int(c.scaled))
+	}
+}
+
 // A canary that is stopped, taken away or goes with its host before it is good has shown nothing: another one takes its place.
 func TestAnotherIsCanary(t *testing.T) {
 	policy := &cluster.UpdatePolicy{Canaries: 1}
