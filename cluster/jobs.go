@@ -471,11 +471,14 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 		case e.Restart && j.Waiting:
 			return errors.New("the job waits for others")
 		case e.Restart && !t.State.Bound():
-			if !j.SpecFor(t).Core(t.Key.Instance()) { // a core waits as one, in one class of the planner
-				t.Queued = at
+			if t.State.Terminal() { // who waits already keeps its place
+				t.Ahead = false
+				if !j.SpecFor(t).Core(t.Key.Instance()) { // a core waits as one, in one class of the planner
+					t.Queued = at
+				}
 			}
 			t.State, t.Failures, t.Reason, t.Message = TaskPending, 0, e.Reason, ""
-			t.Hold, t.Ahead, t.NotBefore, t.Refusals = nil, false, 0, 0
+			t.Hold, t.NotBefore, t.Refusals = nil, 0, 0
 			if t.Next != 0 {
 				t.Version, t.Next = t.Next, 0
 			}

@@ -326,6 +326,34 @@ func TestRestartingARunningTask(t *testing.T) {
 	require.Equal(t, cluster.ReasonTaskRestarted, why)
 }
 
+// Who restarts a task that waits, as to end its back-off, does not have it wait behind those that came after it.
+func TestRestartingATaskThatWaits(t *testing.T) {
+	h := oneJob(t, 2)
+	came := h.task(0).Queued
+	restart := func() {
+		h.emit(&cluster.TaskStopping{Task: h.task(0).Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	}
+	h.place(0)
+	require.NoError(t, h.report(0, cluster.TaskFailed))
+	h.emit(&cluster.TaskRequeued{Task: h.task(0).Key, Reason: cluster.ReasonRetry, NotBefore: 1_000_000})
+	restart()
+	require.Zero(t, h.task(0).NotBefore)
+	require.Equal(t, came, h.task(0).Queued)
+
+	h.place(0)
+	h.emit(&cluster.TaskPreempted{Task: h.task(0).Key, Run: h.task(0).Run})
+	require.NoError(t, h.report(0, cluster.TaskKilled))
+	h.emit(&cluster.TaskRequeued{Task: h.task(0).Key, Reason: cluster.ReasonPreempted})
+	restart()
+	require.True(t, h.task(0).Ahead, "who made way is the next of its priority")
+	require.Equal(t, came, h.task(0).Queued)
+
+	h.place(0)
+	require.NoError(t, h.report(0, cluster.TaskSucceeded))
+	restart()
+	require.Greater(t, h.task(0).Queued, came, "what had ended comes anew")
+}
+
 func TestLeafPools(t *testing.T) {
 	h := newHistory(t)
 	require.True(t, h.state.IsLeaf(cluster.RootPool))

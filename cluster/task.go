@@ -150,7 +150,7 @@ type Task struct {
 	// Home is the only host on which it may run: of an instance of a daemon, and of a stateful one that has been placed.
 	Home     HostID `cbor:",omitempty"`
 	Hold     *Hold  `cbor:",omitempty"` // room kept for its next run
-	Queued   Time   // when it was submitted, or restarted by the user while not of a core that waits as one; the queue is in this order
+	Queued   Time   // when it was submitted, or restarted by the user after its end while not of a core that waits as one; the queue is in this order
 	Placed   Time   `cbor:",omitempty"` // when the current or last run was placed
 	Started  Time   // when the last run was first seen running; 0 if never
 	Finished Time   // when the last run ended; 0 before
