@@ -57,6 +57,9 @@ func (a *app) runDev(ctx context.Context, d *demo) error {
 	if c.Scheduler.Member != "" {
 		return exitError{exitUsage, errors.New("dev is alone: leave scheduler.member and scheduler.peers out, or run `sluice scheduler` and `sluice hostmgr local`")}
 	}
+	if window, every := c.Scheduler.SlackWindow, c.Local.UsageInterval; c.Dev.Driver == "local" && 0 < window && window < every {
+		return exitError{exitUsage, fmt.Errorf("scheduler.slack_window is %v: at least local.usage_interval, which is %v, or 0 to lend nothing", window, every)}
+	}
 	s, err := openServer(c.Scheduler, c.Dev.StateDir, alone(c.Dev.StateDir, log), log)
 	if err != nil {
 		return err

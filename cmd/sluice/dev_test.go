@@ -115,3 +115,17 @@ func TestDev(t *testing.T) {
 	require.Equal(t, exitJobFailed, try(t, strings.Replace(spec, "echo out $SLUICE_INSTANCE", "exit 3", 1), "job", "submit", "-", "--wait").code)
 	require.Zero(t, finish())
 }
+
+// TestASlackWindowWithoutAMeasurementIsRefused: what is lent would be taken back before the host manager measures again.
+func TestASlackWindowWithoutAMeasurementIsRefused(t *testing.T) {
+	noSettings(t)
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("scheduler: {slack_window: 2s}\nlocal: {usage_interval: 3s}\n"), 0o600))
+	ctx, interrupt := context.WithTimeout(t.Context(), 20*time.Second)
+	defer interrupt()
+	var out, errOut output
+	require.Equal(t, exitUsage, run(ctx, []string{
+		"--config", path, "dev", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", filepath.Join(t.TempDir(), "state"),
+	}, nil, &out, &errOut), "%s%s", &out, &errOut)
+	require.Contains(t, errOut.String(), "scheduler.slack_window is 2s: at least local.usage_interval, which is 3s")
+}

@@ -66,7 +66,7 @@ func Settings() []Setting {
 		{"scheduler.learn_every", time.Minute, "", "", "how often the cost model is told what was learned from runs"},
 		{"scheduler.model_timeout", 10 * time.Second, "", "", "how long one call of a cost model may take before another model plans; 0 waits for ever"},
 		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints; a quarter of the tasks, jobs and hosts where that is more"},
-		{"scheduler.slack_window", 5 * time.Minute, "", "", "how long a peak of what a task uses counts for the room of revocable tasks, 1s or more; 0 lends nothing"},
+		{"scheduler.slack_window", 5 * time.Minute, "", "", "how long a peak of what a task uses counts for the room of revocable tasks, 1s or more and not less than local.usage_interval of the host managers; 0 lends nothing"},
 		{"scheduler.slack_margin", 20, "", "", "what is kept beside what tasks are believed to use, in percent of that"},
 		{"scheduler.max_preempted", 1000, "", "", "tasks that one cycle may ask to leave for others; jobs and pools may bound it further"},
 		{"scheduler.preemption_patience", 15 * time.Second, "", "", "how long a claim beyond its pool's reservation waits while enough comes free by itself; 0 takes at once"},
