@@ -651,11 +651,12 @@ func catchUpAll(tx *Tx, j *cluster.Job) error {
 
 // catchUp gives an instance whose run went on while none could follow on its host its new run when one can again and its job bears
 // it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself. Neither waits any
-// longer for a daemon whose host takes no work any more.
+// longer for a daemon whose host takes no work any more, nor a rolling restart for what it passes over.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())
+	r := rollout{tx: tx, job: j}
 	switch {
-	case t == nil || t.Next == 0 && (j.Spec.Type != cluster.Daemon || up(tx, t.Home)):
+	case t == nil || t.Next == 0 && (j.Spec.Type != cluster.Daemon || up(tx, t.Home)) && (!j.Update.Live() || !r.stays(t)):
 		return nil
 	case j.Update.Live():
 		return advanceUpdate(tx, j)
@@ -664,7 +665,6 @@ func catchUp(tx *Tx, k cluster.TaskKey) error {
 	case j.Stopping || !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || tx.State().Mode().KillingStopped:
 		return nil
 	}
-	r := rollout{tx: tx, job: j}
 	if r.stays(t) {
 		return nil
 	}

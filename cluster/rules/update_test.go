@@ -1785,6 +1785,20 @@ func batchSpec(instances uint32, turns string, number int, policy *cluster.Updat
 	return s
 }
 
+// A rolling restart that has nobody left but who is bound to a host that is drained waits for nothing more.
+func TestARestartEndsWithWhoIsBoundToADrainedHost(t *testing.T) {
+	spec := serviceSpec(2, serves, 0, nil)
+	spec.Type, spec.Preemptible = cluster.Stateful, false
+	w := newServing(t, spec, 2)
+	for w.tasks()[1].Ready == 0 {
+		require.True(t, w.turn(w.tasks()[1]))
+	}
+	w.restart(cluster.Update{})
+	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State, "another is missing already")
+	w.emit(&cluster.HostDrain{ID: w.tasks()[1].Home, Drain: true})
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+}
+
 // An instance of a stateful service runs on while its host is drained, since no run could follow there: it gets its new spec when the
 // host takes work again, during the update or after it. A rolling restart passes it over.
 func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
