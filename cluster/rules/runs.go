@@ -56,14 +56,14 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 			return Applied, err
 		}
 	}
-	if givenUp(t) { // the user's word goes before the policy's, however the run ended before the signal got to it
+	if GivenUp(t) { // the user's word goes before the policy's, however the run ended before the signal got to it
 		return Applied, nil
 	}
 	return Applied, requeue(tx, e.Task)
 }
 
-// givenUp reports whether the run of a task is being ended for good, however it ends: its user stopped it, or a copy of it has succeeded.
-func givenUp(t *cluster.Task) bool {
+// GivenUp reports whether the run of a task is being ended for good, however it ends: its user stopped it, or a copy of it has succeeded.
+func GivenUp(t *cluster.Task) bool {
 	return t.State == cluster.TaskKilling && !t.Restart && t.Reason != cluster.ReasonRunTime
 }
 

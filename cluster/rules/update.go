@@ -78,7 +78,7 @@ func (r *rollout) idles(t *cluster.Task) bool {
 	if r.job.Spec.Type != cluster.Daemon || t.Ready != 0 {
 		return false
 	}
-	return !up(r.tx, t.Home) || t.State.Terminal() || givenUp(t)
+	return !up(r.tx, t.Home) || t.State.Terminal() || GivenUp(t)
 }
 
 // stays reports whether the run of an instance that is bound to its host goes on while that is drained, or is not among those of its pool:
@@ -179,7 +179,7 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, since, now cl
 	tired := t.Failures >= u.Policy.Attempts()
 	switch {
 	case t.State == cluster.TaskKilling:
-		if givenUp(t) {
+		if GivenUp(t) {
 			return good, 0 // it is none of the update's
 		}
 		return coming, 0
@@ -544,7 +544,7 @@ func (r *rollout) touch(t *cluster.Task) error {
 		Revive: t.State == cluster.TaskFailed && !r.job.Spec.Type.Service(), // who has ended in another way is not to run: it would wait again
 	}
 	makesWay := t.State == cluster.TaskPreempting // it has its grace, and the new spec with its next run
-	e.Later = !e.InPlace && (r.stays(t) || givenUp(t) || makesWay)
+	e.Later = !e.InPlace && (r.stays(t) || GivenUp(t) || makesWay)
 	waits := !t.State.Bound() && !t.State.Terminal()
 	switch {
 	case e.Later && !makesWay || r.idles(t) || t.State.Terminal() && !e.Revive, // nothing comes of it now

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -134,6 +135,26 @@ func TestStopAndRestartTask(t *testing.T) {
 	restarted, err := a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "job", Instance: 1})
 	require.NoError(t, err)
 	require.Equal(t, sluicev1.TaskState_TASK_STATE_PENDING, restarted.Task.State)
+}
+
+// A run that is being ended since it took too long would be followed by another: whoever stops the task then has none follow.
+func TestStopATaskThatTookTooLong(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 1)
+	a.setMode(t, &sluicev1.ClusterMode{SchedulingStopped: true})
+	spec := sleepJob("job")
+	spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	a.submit(t, spec)
+	k := cluster.MakeTaskKey(1, 0)
+	a.emit(t, &cluster.Placed{Task: k, Run: 1, Host: "s/h"}, &cluster.TaskStopping{Task: k, Reason: cluster.ReasonRunTime})
+	_, err := a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "job"})
+	require.NoError(t, err)
+	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+		_, err := rules.Report(tx, "s", &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
+		return err
+	}))
+	require.Equal(t, cluster.TaskKilled, a.Snapshot().Task(k).State)
+	require.Equal(t, cluster.ReasonTaskStopped, a.Snapshot().Task(k).Reason)
 }
 
 // pages reads a list to its end in pages of the given size.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -159,7 +160,7 @@ func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRe
 // StopTask implements sluicev1.TaskServiceServer.
 func (a *taskService) StopTask(ctx context.Context, r *sluicev1.StopTaskRequest) (*sluicev1.StopTaskResponse, error) {
 	task, err := a.changeTask(ctx, r, r.ExpectedRun, func(tx *Tx, t *cluster.Task, _ *cluster.Job) error {
-		if t.State.Terminal() || t.State == cluster.TaskKilling && !t.Restart {
+		if t.State.Terminal() || rules.GivenUp(t) {
 			return nil
 		}
 		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonTaskStopped})
