@@ -109,7 +109,7 @@ func (s *State) forgetHome(at Time, k TaskKey) error {
 		case t.State.Bound():
 			return fmt.Errorf("it is %v on host %q", t.State, t.Host)
 		}
-		t.Home, t.Hold = "", nil
+		t.Home, t.Bare, t.Hold = "", false, nil
 		if t.State == TaskReserved {
 			t.State = TaskPending
 		}

@@ -321,8 +321,8 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = j.placedAt(at), 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
 		t.Hold, t.Ahead, t.Outrun = nil, false, false
-		if j.Spec.Type == Stateful {
-			t.Home = e.Host
+		if j.Spec.Type == Stateful && t.Home == "" {
+			t.Home, t.Bare = e.Host, true
 		}
 		if j.Started == 0 {
 			j.Started = at
@@ -399,7 +399,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 			(t.Reason == ReasonHostLost || t.Reason == ReasonDrained || t.Reason == ReasonGangBroken) {
 			t.Restart = false // it was to run elsewhere, or with the others of its gang, and is done
 		}
-		t.State = e.State
+		t.State, t.Bare = e.State, t.Bare && e.State == TaskLaunching
 		switch {
 		case leaving && (e.State == TaskFailed || e.State == TaskSucceeded && j.Spec.Type.Service()): // whatever it said when it was told to go
 			t.State = TaskKilled

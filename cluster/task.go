@@ -134,6 +134,7 @@ type Task struct {
 	Removed  bool   `cbor:",omitempty"` // its job has no such instance any more: the record goes when the run has ended
 	Ahead    bool   `cbor:",omitempty"` // waits before others of its priority, since it was preempted
 	Outrun   bool   `cbor:",omitempty"` // its copy has succeeded: so has it, however its run ends
+	Bare     bool   `cbor:",omitempty"` // Home has no data of it: of a stateful one, no run has begun there yet
 	Run      uint32 // number of the current or last run, 0 before the first placement; see Job.LastRun
 	Failures uint32 // failed runs since the submission or the last restart by the user; of a service, in short succession
 	Refusals uint32 `cbor:",omitempty"` // launches that were given back since it last ran

@@ -125,8 +125,7 @@ func lastOff(tx *Tx, id cluster.HostID) error {
 
 // leaveHome lets a stateful task whose launches were all given back begin on another host: it has no data on the one that was to be its home.
 func leaveHome(tx *Tx, k cluster.TaskKey) error {
-	t := tx.State().Task(k)
-	if t.Home == "" || t.Run != t.Refusals || tx.State().Job(k.Job()).Spec.Type != cluster.Stateful {
+	if !tx.State().Task(k).Bare {
 		return nil
 	}
 	return tx.Emit(&cluster.HomeForgotten{Task: k})

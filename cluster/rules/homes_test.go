@@ -209,6 +209,22 @@ func TestAStatefulTaskThatNeverBeganIsBoundToNoHost(t *testing.T) {
 	require.NoError(t, rules.Settle(tx))
 	refuse(4)
 	require.Equal(t, cluster.HostID("s/other"), state.Task(k).Home)
+
+	settle(t, state, at(20), &cluster.HomeForgotten{Task: k})
+	refuse(5)
+	require.Empty(t, state.Task(k).Home, "its data is gone, and there is no other")
+	resize := func(instances uint32) {
+		spec := *state.Job(uid).Spec
+		spec.Instances = instances
+		settle(t, state, at(20), &cluster.JobUpdated{Job: uid, Spec: &spec})
+	}
+	resize(2)
+	k = cluster.MakeTaskKey(uid, 1)
+	settle(t, state, at(20), &cluster.Placed{Task: k, Run: 1, Host: "s/h"}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost})
+	resize(1)
+	resize(2)
+	refuse(2)
+	require.Empty(t, state.Task(k).Home, "another instance had that number before")
 }
 
 // What is run before a task leaves is part of what its host has to be able to do.
