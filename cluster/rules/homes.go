@@ -9,8 +9,8 @@ import (
 
 // settleHosts does what follows from changes of hosts: those that are gone and empty are forgotten, daemons come to those
 // that match and leave those that do not, and, when nothing but daemons is left on a host that is drained, stop; their updates
-// go on. Complexity: hosts × daemons, and the instances of each daemon that comes to one of them, or of each job bound to hosts that is
-// being updated, or has some to catch up, on one that takes no work.
+// go on. Complexity: hosts × daemons, and the instances of each daemon that comes to one of them, or has some to catch up on one that
+// takes no work, and of each job bound to hosts that is being updated and has one there that is not ready, or that no run could follow.
 func settleHosts(tx *Tx, hosts []cluster.HostID) error {
 	for _, id := range hosts {
 		if err := forget(tx, id); err != nil {

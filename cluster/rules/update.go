@@ -651,15 +651,21 @@ func catchUpAll(tx *Tx, j *cluster.Job) error {
 
 // catchUp gives an instance whose run went on while none could follow on its host its new run when one can again and its job bears
 // it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself. Neither waits any
-// longer for a daemon whose host takes no work any more, nor a rolling restart for what it passes over.
+// longer for a daemon whose host takes no work any more, nor a rolling restart for what it passes over; an update does for a daemon whose
+// host has come back.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())
 	r := rollout{tx: tx, job: j}
 	switch {
-	case t == nil || t.Next == 0 && (j.Spec.Type != cluster.Daemon || up(tx, t.Home)) && (!j.Update.Live() || !r.stays(t)):
+	case t == nil:
 		return nil
 	case j.Update.Live():
-		return advanceUpdate(tx, j)
+		if t.Next != 0 || t.Ready == 0 && j.Spec.Type == cluster.Daemon || r.stays(t) {
+			return advanceUpdate(tx, j)
+		}
+		return nil
+	case t.Next == 0 && (j.Spec.Type != cluster.Daemon || up(tx, t.Home)):
+		return nil
 	case t.Next == 0:
 		return catchUpAll(tx, j)
 	case j.Stopping || !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || tx.State().Mode().KillingStopped:

@@ -1779,6 +1779,25 @@ func TestDaemonsCatchUpWithoutWhoHasNoHost(t *testing.T) {
 	}
 }
 
+// An update of a daemon that has waited for another instance has failed as soon as a host comes back on which one is down for too long.
+func TestAnUpdateOfADaemonLooksAtWhoComesBack(t *testing.T) {
+	w := newServing(t, daemonSpec(serves, 0, nil), 3)
+	w.settle()
+	w.update(daemonSpec(serves, 1, nil))
+	w.report(w.tasks()[2], cluster.TaskFailed)
+	w.report(w.tasks()[0], cluster.TaskKilled)
+	require.True(t, w.turn(w.tasks()[0]))
+	w.emit(&cluster.HostUnreached{ID: hostID(0)})
+	late := w.now.Add(cluster.DefaultHealthyDeadline)
+	for w.timers.Next() <= late {
+		require.True(t, w.ring())
+	}
+	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State)
+	w.emit(&cluster.HostReported{ID: hostID(0), Machine: *w.state.Host(hostID(0)).Machine})
+	require.Equal(t, cluster.UpdateFailed, w.state.Job(servingJob).Update.State, "%v", w)
+	require.Equal(t, cluster.ReasonNoneToSpare, w.state.Job(servingJob).Update.Reason)
+}
+
 func batchSpec(instances uint32, turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
 	s := serviceSpec(instances, turns, number, policy)
 	s.Type, s.Backoff = cluster.Batch, cluster.Backoff{}
