@@ -103,6 +103,9 @@ var badSpecs = []struct {
 	{"reserved variable", func(s *sluicev1.JobSpec) {
 		s.Task.Processes[0].Environment = map[string]string{"SLUICE_HOST": "c"}
 	}, codes.InvalidArgument, `spec.task.processes[0].environment["SLUICE_HOST"]`, "is reserved"},
+	{"variable that is long with its name", func(s *sluicev1.JobSpec) {
+		s.Task.Processes[0].Environment = map[string]string{"A": strings.Repeat("x", 128<<10-2)}
+	}, codes.InvalidArgument, `spec.task.processes[0].environment["A"]`, "is 131072 bytes long with its name: at most 131071"},
 	{"folder outside", func(s *sluicev1.JobSpec) { s.Task.Processes[0].WorkingDirectory = "../x" }, codes.InvalidArgument, "spec.task.processes[0].working_directory", "inside the task's own folder"},
 	{"small log", func(s *sluicev1.JobSpec) { s.Task.LogLimitBytes = proto.Int64(0) }, codes.InvalidArgument, "spec.task.log_limit_bytes", "is 0: 4096 to"},
 

@@ -196,8 +196,11 @@ func environmentFrom(m map[string]string, path string, v *violations) []cluster.
 			v.Invalid(at, "is not a name: not empty, without '=' and NUL")
 		case strings.HasPrefix(k, reservedEnvironment):
 			v.Invalid(at, "is reserved: names that begin with %s are set for every task", reservedEnvironment)
+		case len(k)+1+len(value) > maxArgument: // a process gets it as name=value
+			v.Invalid(at, "is %d bytes long with its name: at most %d", len(k)+1+len(value), maxArgument)
+		default:
+			checkArgument(value, at, v)
 		}
-		checkArgument(value, at, v)
 	})
 }
 
@@ -238,7 +241,7 @@ func fetchFrom(list []*sluicev1.FetchItem, path string, v *violations) []cluster
 		f := cluster.Fetch{URI: p.GetUri(), Path: p.GetPath(), Executable: p.GetExecutable(), Extract: p.GetExtract()}
 		if u, err := url.Parse(f.URI); err != nil || u.Scheme == "" {
 			v.Invalid(child(at, "uri"), "is %s: a URI with its scheme, such as https://host/file or file:///folder/file", quote(f.URI))
-		} else if target := f.Target(); target == "" || !filepath.IsLocal(target) {
+		} else if target := f.Target(); target == "" || !filepath.IsLocal(target) || strings.IndexByte(target, 0) >= 0 || len(target) > maxPath {
 			v.Invalid(child(at, "path"), "is %s: a path inside the task's own folder", quote(target))
 		}
 		all = append(all, f)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,6 +172,12 @@ var badTasks = []struct {
 	}, "spec.task.processes[0].fetch[0].path", "inside the task's own folder"},
 	{"fetch without a name", func(s *sluicev1.JobSpec) {
 		s.Task.Processes[0].Fetch = []*sluicev1.FetchItem{{Uri: "https://host/"}}
+	}, "spec.task.processes[0].fetch[0].path", "inside the task's own folder"},
+	{"fetch to a name with a NUL", func(s *sluicev1.JobSpec) {
+		s.Task.Processes[0].Fetch = []*sluicev1.FetchItem{{Uri: "file:///x", Path: "a\x00b"}}
+	}, "spec.task.processes[0].fetch[0].path", "inside the task's own folder"},
+	{"fetch to a long path", func(s *sluicev1.JobSpec) {
+		s.Task.Processes[0].Fetch = []*sluicev1.FetchItem{{Uri: "file:///x", Path: strings.Repeat("a/", 2049)}}
 	}, "spec.task.processes[0].fetch[0].path", "inside the task's own folder"},
 
 	{"check of nothing", func(s *sluicev1.JobSpec) { s.Task.Processes[0].HealthChecks = []*sluicev1.HealthCheck{{}} }, "spec.task.processes[0].health_checks[0]", "command, http or tcp"},
