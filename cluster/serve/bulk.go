@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -25,7 +26,8 @@ var (
 	ErrManyReaders = errors.New("serve: too many readers")
 )
 
-// slowReader is how long a chunk of a log may wait for its reader before the request is given up.
+// slowReader is how long a reader may take nothing of a log, while a chunk waits for it, before the request is given up. Readers that
+// stand still together have that time together, not one after the other.
 const slowReader = 10 * time.Second
 
 // bulk is a shard's stream for what may wait: usage reports and logs.
@@ -35,13 +37,20 @@ type bulk struct {
 
 	mu       sync.Mutex
 	next     uint64
-	requests map[uint64]logReader
+	requests map[uint64]*logReader
 }
 
 // logReader is who waits for the chunks of a log.
 type logReader struct {
 	chunks chan *sluicev1.LogChunk
-	gone   <-chan struct{} // closed when it takes no more
+	moved  atomic.Pointer[time.Time] // when it took one last, or one came that nothing waited before
+	gone   <-chan struct{}           // closed when it takes no more
+}
+
+// move notes that the reader does not stand still.
+func (r *logReader) move() {
+	now := time.Now()
+	r.moved.Store(&now)
 }
 
 // Bulk implements the stream of that name.
@@ -54,7 +63,7 @@ func (m hostManagers) Bulk(stream sluicev1.HostManagerService_BulkServer) error 
 	b := &bulk{
 		down:     make(chan *sluicev1.BulkDown, 64),
 		done:     make(chan struct{}),
-		requests: map[uint64]logReader{},
+		requests: map[uint64]*logReader{},
 	}
 	if err := m.s.shards.attach(hello, b); err != nil {
 		return err
@@ -128,12 +137,15 @@ func (b *bulk) deliver(chunk *sluicev1.LogChunk) {
 	if !waits {
 		return // cancelled
 	}
+	if len(reader.chunks) == 0 {
+		reader.move()
+	}
 	select {
 	case reader.chunks <- chunk:
 		return
 	default:
 	}
-	patience := time.NewTimer(slowReader)
+	patience := time.NewTimer(slowReader - time.Since(*reader.moved.Load()))
 	defer patience.Stop()
 	select {
 	case reader.chunks <- chunk:
@@ -151,13 +163,13 @@ func (b *bulk) forget(id uint64) {
 }
 
 // open registers a reader under a new request id, which takes no more once gone is closed.
-func (b *bulk) open(gone <-chan struct{}) (uint64, <-chan *sluicev1.LogChunk) {
+func (b *bulk) open(gone <-chan struct{}) (uint64, *logReader) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next++
-	reader := logReader{make(chan *sluicev1.LogChunk, 16), gone}
+	reader := &logReader{chunks: make(chan *sluicev1.LogChunk, 16), gone: gone}
 	b.requests[b.next] = reader
-	return b.next, reader.chunks
+	return b.next, reader
 }
 
 // ReadLog asks the shard that has the run's output for it and passes on the chunks until the request is done, fails, or
@@ -169,7 +181,7 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 	if b == nil {
 		return ErrShardAway
 	}
-	id, chunks := b.open(ctx.Done())
+	id, reader := b.open(ctx.Done())
 	defer b.forget(id)
 	req.RequestId = id
 	if err := b.send(ctx, &sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: req}}); err != nil {
@@ -188,10 +200,11 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 			return ctx.Err()
 		case <-b.done:
 			return ErrShardAway
-		case chunk, ok := <-chunks:
+		case chunk, ok := <-reader.chunks:
 			if !ok {
 				return ErrSlowReader
 			}
+			reader.move()
 			if over = chunk.GetDone(); chunk.GetError() != "" {
 				if chunk.GetBusy() {
 					return fmt.Errorf("%w: %s", ErrManyReaders, chunk.GetError())

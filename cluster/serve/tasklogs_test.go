@@ -339,10 +339,11 @@ func TestTheShardIsToldThatNobodyReads(t *testing.T) {
 // A reader that takes nothing holds up the others for a while, and one that has left does not.
 func TestALogReaderThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bulk{requests: map[uint64]logReader{}}
+		b := &bulk{requests: map[uint64]*logReader{}}
 		ctx, leave := context.WithCancel(t.Context())
 		gone, _ := b.open(ctx.Done())
-		slow, chunks := b.open(t.Context().Done())
+		slow, reader := b.open(t.Context().Done())
+		chunks := reader.chunks
 		delivered := make(chan struct{})
 		deliver := func(id uint64) {
 			for range cap(chunks) + 1 { // one more than it has room for
@@ -365,5 +366,41 @@ func TestALogReaderThatLeaves(t *testing.T) {
 		}
 		_, open := <-chunks
 		require.False(t, open)
+	})
+}
+
+// Readers that stand still together, as those of a command whose output nobody reads, hold up the others as long as one of them does.
+func TestManyLogReadersThatStandStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bulk{requests: map[uint64]*logReader{}}
+		var readers []*logReader
+		for range 30 {
+			_, r := b.open(t.Context().Done())
+			readers = append(readers, r)
+		}
+		begun := time.Now()
+		for n := range uint64(2 * cap(readers[0].chunks) * len(readers)) {
+			id := n%uint64(len(readers)) + 1
+			if n/uint64(len(readers)) >= id%4 { // some begin later, and have room for longer
+				b.deliver(&sluicev1.LogChunk{RequestId: id})
+			}
+		}
+		require.Equal(t, slowReader, time.Since(begun))
+		require.Empty(t, b.requests)
+
+		// One that takes something has all of that time again, as has one that waited for more.
+		id, r := b.open(t.Context().Done())
+		time.Sleep(2 * slowReader)
+		for range cap(r.chunks) {
+			b.deliver(&sluicev1.LogChunk{RequestId: id})
+		}
+		for range 3 {
+			time.AfterFunc(slowReader-time.Second, func() {
+				<-r.chunks
+				r.move()
+			})
+			b.deliver(&sluicev1.LogChunk{RequestId: id})
+		}
+		require.Len(t, b.requests, 1)
 	})
 }
