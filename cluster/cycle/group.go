@@ -275,6 +275,7 @@ func (p *Planner) addUnit(u *unit) {
 	if h := u.host; h != nil {
 		h.units = append(h.units, u)
 		h.loose += u.loose()
+		h.count(u.group, 1)
 		p.hosts.tick(h)
 		p.hosts.mingle(h)
 		p.labels.count(u.set, h, u.presence())
@@ -305,6 +306,7 @@ func (p *Planner) dropUnit(u *unit) {
 		p.labels.count(u.set, h, u.presence().times(-1))
 		h.units = without(h.units, u)
 		h.loose -= u.loose()
+		h.count(u.group, -1)
 		p.hosts.tick(h)
 		p.hosts.mingle(h)
 		p.dirty = p.dirty || u.state.Vacating() && len(h.holds) > 0 // what it leaves may not do for those: see rehouse

@@ -27,6 +27,7 @@ type host struct {
 	units   []*unit           // bound tasks, in the order they were seen
 	holds   []*unit           // tasks that have room held here, in the order they were seen
 	loose   int               // how many of units leave, or might be asked to
+	tenants []tenants         // units by group
 
 	joined []costmodels.Resident // tasks that this plan placed here
 
@@ -42,6 +43,22 @@ type host struct {
 	promised  int       // hosts.stamps of it then
 	stale     bool      // stands in graph.stale
 	changed   bool      // and its links are out of date, too
+}
+
+// tenants are the units of a group on a host.
+type tenants struct {
+	group *group
+	n     int64
+}
+
+// count counts n more units of the group on the host. Complexity: the groups there.
+func (h *host) count(g *group, n int64) {
+	i := slices.IndexFunc(h.tenants, func(t tenants) bool { return t.group == g })
+	if i < 0 {
+		h.tenants = append(h.tenants, tenants{g, n})
+	} else if h.tenants[i].n += n; h.tenants[i].n == 0 {
+		h.tenants = slices.Delete(h.tenants, i, i+1)
+	}
 }
 
 // ahead is how many hosts or tasks are read at once: few enough to stay in the cache.

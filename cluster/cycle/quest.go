@@ -204,11 +204,15 @@ type outlook struct {
 	giving []giving // by index of the group
 	some   bool     // some group gives
 	full   bool     // some group gives back, and on each host some of such have to leave
-	// By index of the host:
-	seen  []int                          // as of which of hosts.stamps what follows is known, −1 for none
-	rooms [][cluster.NumDimensions]int64 // the fixed part of what is left in views.most
-	views []view
+	// By index of the host, each as of one of hosts.stamps, −1 for none:
+	bounds  []bound
+	bounded []int
+	views   []view
+	viewed  []int
 }
+
+// bound is as much as a host could have left, at most, in the fixed dimensions.
+type bound = [cluster.NumDimensions]int64
 
 // view is what one host could have left, as of when somebody asked.
 type view struct {
@@ -237,8 +241,8 @@ func (d *displacer) outlook(q *quest) *outlook {
 			all = append(all, &outlook{})
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
-		for k := range all[i].seen {
-			all[i].seen[k] = -1
+		for k := range all[i].views {
+			all[i].bounded[k], all[i].viewed[k] = -1, -1
 		}
 		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
 		all[i].full = slices.Contains(gives, givesBack)
@@ -247,10 +251,10 @@ func (d *displacer) outlook(q *quest) *outlook {
 	o.giving = append(o.giving[:0], gives...)
 	copy(all[1:i+1], all[:i])
 	all[0], d.p.outlooks = o, all
-	if more := len(d.p.hosts.byIndex) - len(o.seen); more > 0 {
-		o.seen = append(o.seen, slices.Repeat([]int{-1}, more)...)
-		o.rooms = append(o.rooms, make([][cluster.NumDimensions]int64, more)...)
-		o.views = append(o.views, make([]view, more)...)
+	if more := len(d.p.hosts.byIndex) - len(o.views); more > 0 {
+		never := slices.Repeat([]int{-1}, more)
+		o.bounds, o.bounded = append(o.bounds, make([]bound, more)...), append(o.bounded, never...)
+		o.views, o.viewed = append(o.views, make([]view, more)...), append(o.viewed, never...)
 	}
 	return o
 }
@@ -266,8 +270,8 @@ func sameGivings(a, b []giving) bool {
 // of returns what the host could have left, known as long as nothing changes there. Complexity: its units, the first time.
 func (o *outlook) of(d *displacer, h *host) *view {
 	v := &o.views[h.index]
-	if now := d.p.hosts.stamps[h.index]; o.seen[h.index] != now {
-		o.seen[h.index] = now
+	if now := d.p.hosts.stamps[h.index]; o.viewed[h.index] != now {
+		o.viewed[h.index] = now
 		*v = view{most: v.most, least: v.least}
 		v.most.become(d.promised(h))
 		for _, u := range h.units {
@@ -283,9 +287,29 @@ func (o *outlook) of(d *displacer, h *host) *view {
 				}
 			}
 		}
-		o.rooms[h.index] = v.most.left().Fixed
 	}
 	return v
+}
+
+// bound returns that of the host, known as long as nothing changes there. Complexity: the groups there, the first time.
+func (o *outlook) bound(d *displacer, h *host) *bound {
+	b := &o.bounds[h.index]
+	if now := d.p.hosts.stamps[h.index]; o.bounded[h.index] != now {
+		o.bounded[h.index] = now
+		room := d.promised(h)
+		*b = room.left().Fixed
+		if o.full && !slices.ContainsFunc(h.tenants, func(t tenants) bool { return o.giving[t.group.index] == givesBack }) {
+			return b
+		}
+		for _, t := range h.tenants { // those who leave already are counted twice
+			if o.giving[t.group.index] != staysOn {
+				for k, v := range t.group.request.Fixed {
+					b[k] += v * t.n
+				}
+			}
+		}
+	}
+	return b
 }
 
 // stirs reports whether anybody leaves the host, or might for one of that group: otherwise what is full stays full. No member of a gang
@@ -308,12 +332,16 @@ func (v *view) covers(q *quest, lack *cluster.Resources) bool {
 // couldTake reports whether the host has room for a task of the class, or could have if all left who might. Complexity: constant, save
 // for what nobody has asked before.
 func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
-	v := c.row.judge(h)
+	v, room, task := c.row.judge(h), d.promised(h), c.row.task
 	if !couldTake(v) || v != open && !o.of(d, h).stirs(c.group) {
 		return false
 	}
-	room := d.promised(h)
-	return room.takes(h, c.row.task) || h.loose > 0 && o.of(d, h).most.takes(h, c.row.task) && (!o.full || !o.of(d, h).back.IsZero())
+	if v == open || o.of(d, h).left { // else it is as full as it was
+		if room.takes(h, task) {
+			return true
+		}
+	}
+	return h.loose > 0 && (!o.full || !o.of(d, h).back.IsZero()) && o.of(d, h).most.takes(h, task)
 }
 
 // surelyTakes reports whether it could have room if nobody left who only might for another host, and has none.
@@ -332,15 +360,17 @@ func (o *outlook) surelyTakes(d *displacer, h *host, task *cluster.TaskSpec) boo
 }
 
 // chances returns the hosts that yield and could take a task of the class, whose rules depend on nothing elsewhere, in the order of their
-// indices. Complexity: hosts, of which most are told by what they could have left alone.
+// indices. Complexity: hosts, most of which have too little left anyway.
 func (d *displacer) chances(c *class, moves bool) []*host {
 	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, needOf(&c.row.task.Resources.Fixed)
 	some := d.chance[:0]
 	for i, h := range t.byIndex {
-		if h == nil || o.seen[i] == t.stamps[i] && !needs.fits(&o.rooms[i]) || !h.yields() || !o.couldTake(d, h, c) {
+		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !h.yields() || !needs.fits(o.bound(d, h)) {
 			continue
 		}
-		some = append(some, h)
+		if o.couldTake(d, h, c) {
+			some = append(some, h)
+		}
 	}
 	d.chance = some
 	return some
