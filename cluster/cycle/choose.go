@@ -36,7 +36,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
-		if s.bundles = d.bundles(c, h, w); !s.couldStay() || !s.suffice() || s.hopeless() {
+		if s.bundles = d.bundles(q, h, w); !s.couldStay() || !s.suffice() || s.hopeless() {
 			return nil // a search would try all sets of them
 		}
 		s.greedy()
@@ -463,13 +463,12 @@ func (p *Planner) alike(a, b bundle) bool {
 	return u.group == v.group && (u.move == nil) == (v.move == nil) && (u.task.Job() == v.task.Job() || p.leavesFreely(u) && p.leavesFreely(v))
 }
 
-// bundles lists what may leave the host for the class, cheapest first.
-func (d *displacer) bundles(c *class, h *host, w *want) []bundle {
+// bundles lists what may leave the host for the quest, cheapest first.
+func (d *displacer) bundles(q *quest, h *host, w *want) []bundle {
 	var all []bundle
-	q := &d.quest
 	for i, u := range h.units {
 		gives := w.giving[u.group.index]
-		if gives == staysOn || u.group.key.gang && !h.isFirst(i) || !d.mayLeave(c, u) {
+		if gives == staysOn || u.group.key.gang && !h.isFirst(i) || !d.mayLeave(q.class, u) {
 			continue
 		}
 		b := d.bundle(u).on(h)

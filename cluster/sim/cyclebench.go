@@ -27,6 +27,7 @@ type CycleBench struct {
 	Churn       float64 `json:"churn"`       // part of the tasks that ends and is submitted in each cycle
 	Cycles      int     `json:"cycles"`      // measured; the ones that fill the cluster come before
 	Apart       int     `json:"apart"`       // tasks of a job, of which no two may share a host; 0: jobs of up to 100 tasks that may
+	Pools       int     `json:"pools"`       // that divide the cluster, each cycle's jobs in one of them, and any task may be preempted; 0: all in the root
 	Preferences int     `json:"preferences"` // hosts, drawn for each task after the filling, that hold a GB it reads; 0: it reads nothing
 	Seed        uint64  `json:"seed"`
 
@@ -56,6 +57,7 @@ type CycleReport struct {
 	ArcsPerChange       float64              `json:"arcs_per_change"` // touched, for each task that was submitted or ended
 	Solves              Quantiles            `json:"solves"`
 	Placements          int64                `json:"placements"`
+	Displaced           int64                `json:"displaced"`     // tasks that were asked to leave
 	Preferred           float64              `json:"preferred"`     // part of them on a host with the input
 	MeanPrice           float64              `json:"mean_price"`    // of a placement, in milliseconds of expected delay
 	CostPerTask         float64              `json:"cost_per_task"` // of the plans, for each task placed or waiting; see cycle.Stats
@@ -66,6 +68,8 @@ type CycleReport struct {
 const (
 	benchCPU    = 16_000
 	benchMemory = 64 << 30
+
+	maxBenchPools = 10_000
 )
 
 // Validate reports what Run would refuse before it begins.
@@ -86,6 +90,8 @@ func (b *CycleBench) Validate() error {
 		return fmt.Errorf("sim: preferences is %d, it must be 0 to the number of hosts, %d", b.Preferences, b.Hosts)
 	case b.Apart < 0 || b.Apart > b.Hosts:
 		return fmt.Errorf("sim: apart is %d, it must be 0 to the number of hosts, %d", b.Apart, b.Hosts)
+	case b.Pools < 0 || b.Pools > maxBenchPools:
+		return fmt.Errorf("sim: pools is %d, it must be 0 to %d", b.Pools, maxBenchPools)
 	case b.Classes > b.Tasks:
 		return fmt.Errorf("sim: classes is %d, it must not be above the number of tasks, %d", b.Classes, b.Tasks)
 	case !(b.Utilisation > 0 && b.Utilisation <= 10):
@@ -107,6 +113,7 @@ type cycleRun struct {
 	now     cluster.Time
 	filled  bool
 	jobs    int
+	pool    int             // of the jobs that are submitted next, if there are pools
 	running []cluster.RunID // that have begun and not ended
 
 	phases               map[string]*histogram
@@ -115,6 +122,7 @@ type cycleRun struct {
 	collected            uint64
 	touched, changed     int64 // arcs, tasks
 	placed, preferred    int64
+	displaced            int64
 	price, cost, asked   int64 // of placements, of plans; tasks placed or waiting
 	waiting              int
 	spent                time.Duration
@@ -146,7 +154,7 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 	r.phases, r.allocs, r.arcs, r.solves = map[string]*histogram{}, histogram{}, histogram{}, histogram{}
 	r.rests, r.collected = histogram{}, 0
 	r.touched, r.changed, r.placed, r.spent = 0, 0, 0, 0
-	r.preferred, r.price, r.cost, r.asked = 0, 0, 0, 0
+	r.preferred, r.displaced, r.price, r.cost, r.asked = 0, 0, 0, 0, 0
 	for done := range b.Cycles {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -161,7 +169,7 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 	return r.report(), nil
 }
 
-// fill submits the hosts and the tasks, and plans until everything is placed that fits.
+// fill submits the hosts, the pools and the tasks, and plans until everything is placed that fits.
 func (r *cycleRun) fill() error {
 	err := r.commit(func(tx *rules.Tx) error {
 		err := tx.Emit(&cluster.ClusterCreated{ID: "bench"})
@@ -170,6 +178,12 @@ func (r *cycleRun) fill() error {
 				Rack:     fmt.Sprintf("r%04d", i/40),
 				Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: benchCPU, cluster.Memory: benchMemory}),
 			}})
+		}
+		for i := 0; i < r.Pools && err == nil; i++ {
+			err = tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: benchPool(i), Resources: []cluster.PoolResource{
+				{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit, Share: uint32(1 + i%3)},
+				{Dimension: cluster.Memory.String(), Limit: cluster.NoLimit, Share: uint32(1 + i/3%3)},
+			}}})
 		}
 		return err
 	})
@@ -215,7 +229,7 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	r.touched += out.Stats.ArcsTouched
 	r.changed += int64(ends + starts)
 	r.count(&out)
-	if err := r.follow(out.Placements); err != nil {
+	if err := r.follow(&out); err != nil {
 		return err
 	}
 	if r.Rest != nil {
@@ -247,6 +261,7 @@ func (r *cycleRun) carryOut(out *cycle.Output) error {
 // count adds up what a plan is worth.
 func (r *cycleRun) count(out *cycle.Output) {
 	r.placed += int64(len(out.Placements))
+	r.displaced += int64(out.Stats.Preemptions + out.Stats.Migrations)
 	r.cost += out.Stats.Cost
 	r.asked += int64(len(out.Placements) + out.Stats.Waiting)
 	for i := range out.Placements {
@@ -259,27 +274,46 @@ func (r *cycleRun) count(out *cycle.Output) {
 	r.waiting = out.Stats.Waiting
 }
 
-// follow has what was placed run, and the planner take in what became of its plan, as the server does: a cycle of its own, for
-// which nobody waits. If it places something in turn, that follows too.
-func (r *cycleRun) follow(placements []cycle.Placement) error {
-	for len(placements) > 0 {
-		if err := r.launched(placements); err != nil {
+// follow has what was placed run, those leave who were asked to, and the planner take in what became of its plan, as the server does: a
+// cycle of its own, for which nobody waits. If it places something in turn, that follows too.
+func (r *cycleRun) follow(out *cycle.Output) error {
+	for {
+		if err := r.leave(out); err != nil || len(out.Placements) == 0 {
+			return err
+		}
+		if err := r.launched(out.Placements); err != nil {
 			return err
 		}
 		begun := r.Stopwatch()
 		snapshot, changes := r.state.Snapshot()
-		out := r.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: r.now})
-		if err := r.carryOut(&out); err != nil {
+		next := r.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: r.now})
+		if err := r.carryOut(&next); err != nil {
 			return err
 		}
 		took := r.Stopwatch() - begun
 		r.add("idle", took)
 		r.spent += took
-		if placements = out.Placements; len(placements) > 0 {
-			r.count(&out)
+		if out = &next; len(out.Placements)+len(out.Displacements) > 0 {
+			r.count(out)
 		}
 	}
-	return nil
+}
+
+// leave ends the runs that the plan asks to leave, which is not measured.
+func (r *cycleRun) leave(out *cycle.Output) error {
+	leaves := map[cluster.RunID]bool{}
+	var runs []cluster.RunID
+	for i := range out.Displacements {
+		for _, v := range out.Displacements[i].Victims {
+			run := cluster.RunID{Task: v.Task, Run: v.Run}
+			leaves[run], runs = true, append(runs, run)
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	r.running = slices.DeleteFunc(r.running, func(run cluster.RunID) bool { return leaves[run] })
+	return r.commit(func(tx *rules.Tx) error { return reportAll(tx, runs, cluster.TaskKilled) })
 }
 
 func (r *cycleRun) add(phase string, d time.Duration) {
@@ -300,6 +334,9 @@ func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 	}
 	if err := reportAll(tx, ended, cluster.TaskSucceeded); err != nil {
 		return err
+	}
+	if r.Pools > 0 {
+		r.pool = r.random.IntN(r.Pools)
 	}
 	var jobs []cluster.NewJob
 	perJob := max(1, min(100, starts/r.Classes))
@@ -355,6 +392,10 @@ func (r *cycleRun) prefer(instances int) []cluster.Input {
 
 const benchShard = cluster.ShardID("bench")
 
+func benchPool(i int) cluster.PoolPath {
+	return cluster.RootPool + cluster.PoolPath(fmt.Sprintf("/p%04d", i))
+}
+
 func benchHost(i int) cluster.HostID { return cluster.MakeHostID(benchShard, fmt.Sprintf("h%05d", i)) }
 
 // spec makes a job of the next class. Requests lie around the mean that fills the cluster to the utilisation.
@@ -372,6 +413,12 @@ func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 			Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: min(benchMemory, cpu*(1+class%4)<<20)}),
 			Processes: []cluster.Process{{Command: []string{"true"}}},
 		},
+	}
+	if r.Pools > 0 {
+		if spec.Preemptible = true; !r.filled {
+			r.pool = r.jobs % r.Pools
+		}
+		spec.Pool = benchPool(r.pool)
 	}
 	if r.Apart > 0 {
 		spec.Spread = []cluster.Spread{{Domain: cluster.DomainHost, Max: 1}}
@@ -407,7 +454,7 @@ func (r *cycleRun) commit(fn func(*rules.Tx) error) error {
 func (r *cycleRun) report() *CycleReport {
 	out := &CycleReport{
 		CycleBench: *r.CycleBench, Latency: map[string]Quantiles{},
-		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Solves: r.solves.quantiles(1), Placements: r.placed, Waiting: r.waiting,
+		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Solves: r.solves.quantiles(1), Placements: r.placed, Displaced: r.displaced, Waiting: r.waiting,
 		Collections: r.collected, Rests: r.rests.quantiles(milliseconds),
 	}
 	out.ArcsPerChange = per(r.touched, r.changed)

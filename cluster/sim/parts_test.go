@@ -216,3 +216,21 @@ func TestCycleBenchKeepsTasksApart(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, together.ArcsTouched.P50, r.ArcsTouched.P50)
 }
+
+// TestCycleBenchHasPoolsPreempt: who is entitled to more than he has gets it from others, and no run ends twice.
+func TestCycleBenchHasPoolsPreempt(t *testing.T) {
+	ticks := time.Duration(0)
+	b := CycleBench{
+		Hosts: 20, Tasks: 400, Classes: 10, Pools: 4, Utilisation: 1.5, Churn: 0.01, Cycles: 60, Seed: 1,
+		Model: loadspread.Model{}, NewSolver: config(nil).NewSolver, Journal: journal.NewMemory(),
+		Stopwatch: func() time.Duration { ticks += time.Millisecond; return ticks },
+	}
+	r, err := b.Run(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, r.Displaced)
+	require.Positive(t, r.Placements)
+
+	b.Pools = -1
+	_, err = b.Run(t.Context())
+	require.ErrorContains(t, err, "pools is -1, it must be 0 to 10000")
+}

@@ -80,6 +80,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 	fs.Uint64Var(&b.Seed, "seed", b.Seed, "of everything that is drawn")
 	fs.StringVar(&model, "model", models.Default, "cost model")
 	fs.IntVar(&b.Preferences, "preferences", b.Preferences, "hosts that hold the input of a task, drawn for each; 0: it reads nothing")
+	fs.IntVar(&b.Pools, "pools", b.Pools, "pools that divide the cluster, any task of which may be preempted; each cycle's jobs are in one of them; 0: all are in the root")
 	fs.IntVar(&b.Apart, "apart", b.Apart, "tasks of a job, of which no two may share a host; 0: jobs of up to 100 that may")
 	fs.StringVar(&planner, "planner", sim.Flow, "flow, or greedy: the tasks in order take the cheapest start")
 	fs.StringVar(&algorithm, "solver", registry.Default, "solver")
@@ -145,8 +146,8 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, model, clock 
 		answer.Solver = b.NewSolver().Name()
 	}
 	return a.showValue(answer, func(w io.Writer) error {
-		fmt.Fprintf(w, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences, %d apart; %s, %s; heap %.0f MB\n\n",
-			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, b.Preferences, b.Apart, answer.Model, answer.Planner, answer.HeapMB)
+		fmt.Fprintf(w, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences, %d apart, %d pools; %s, %s; heap %.0f MB\n\n",
+			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, b.Preferences, b.Apart, b.Pools, answer.Model, answer.Planner, answer.HeapMB)
 		return report.WriteCycles(w, r, clock)
 	})
 }

@@ -29,6 +29,9 @@ func WriteCycles(w io.Writer, r *sim.CycleReport, clock string) error {
 	if r.Preferences > 0 {
 		fmt.Fprintf(t, "placed where the input is\t%.2f%%\n", 100*r.Preferred)
 	}
+	if r.Pools > 0 {
+		fmt.Fprintf(t, "asked to leave\t%d\n", r.Displaced)
+	}
 	fmt.Fprintf(t, "price of a placement\t%.1f ms\ncost of a task, placed or waiting\t%.1f ms\n", r.MeanPrice, r.CostPerTask)
 	fmt.Fprintf(t, "placements\t%d, %.0f a second\nwaiting at the end\t%d\n", r.Placements, r.PlacementsPerSecond, r.Waiting)
 	return t.Flush()
