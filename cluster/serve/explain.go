@@ -238,7 +238,10 @@ func unblockerWord(u *cycle.Unblocker) string {
 		if u.Milli == cluster.WholeGPU {
 			return fmt.Sprintf("%s free on host %s%s", number(u.GPUs, "more whole GPU"), u.Host, with)
 		}
-		return fmt.Sprintf("%s gpu_milli=%d free on one GPU of host %s%s", number(u.GPUs, "more time"), u.Milli, u.Host, with)
+		if u.GPUs > 1 {
+			return fmt.Sprintf("%d times gpu_milli=%d more free, each on one GPU, on host %s%s", u.GPUs, u.Milli, u.Host, with)
+		}
+		return fmt.Sprintf("gpu_milli=%d more free on one GPU of host %s%s", u.Milli, u.Host, with)
 	case cycle.MorePorts:
 		return fmt.Sprintf("%s free on host %s%s", portsWord(u), u.Host, with)
 	case cycle.MoreSlack:

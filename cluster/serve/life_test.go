@@ -689,8 +689,9 @@ func TestOneIsNoneOfSeveral(t *testing.T) {
 	}
 	require.Equal(t, "1 more port free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MorePorts, Host: "s/a", FreePorts: 1}))
 	require.Equal(t, "1 more whole GPU free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 1, Milli: cluster.WholeGPU}))
-	require.Equal(t, "1 more time gpu_milli=300 free on one GPU of host s/a, with what the one other that may go there first asks for",
+	require.Equal(t, "gpu_milli=300 more free on one GPU of host s/a, with what the one other that may go there first asks for",
 		unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 1, Milli: 300, Ahead: 1}))
+	require.Equal(t, "2 times gpu_milli=300 more free, each on one GPU, on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 2, Milli: 300}))
 	require.Equal(t, "revocable tasks of pool root/a may have 50 % of the cluster instead of 20 % (limits.revocable_percent)",
 		unblockerWord(&cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(pool.RuleRevocable), Pool: "root/a", Count: 50, Amount: 30}))
 	w = &sluicev1.WaitingExplanation{Reason: waitingForRoom, Hosts: 1, Together: 1, QueuePosition: 1, QueueLength: 1}
