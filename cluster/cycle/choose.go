@@ -32,7 +32,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	case s.room.takes(h, task) && d.borrows && !c.together():
 		return nil // it comes free by itself, for whoever then goes first
 	case !s.room.takes(h, task):
-		if moves && !q.outlook.surelyTakes(d, h, task) {
+		if moves && !d.could(w, h, func(u *unit, g giving) bool { return g != goesOn || d.refuge(u) != nil }).takes(h, task) {
 			return nil
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
@@ -381,10 +381,10 @@ func (a *amounts) raise(r *cluster.Resources) {
 	}
 }
 
-// add adds those of the resources.
-func (a *amounts) add(r *cluster.Resources) {
+// add adds those of the resources, so many times.
+func (a *amounts) add(r *cluster.Resources, n int64) {
 	for d, v := range r.Fixed {
-		a[d] += v
+		a[d] += v * n
 	}
 }
 
@@ -392,6 +392,16 @@ func (a *amounts) add(r *cluster.Resources) {
 func (a *amounts) cover(r *cluster.Resources) bool {
 	for d, v := range r.Fixed {
 		if v > a[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// coverExcess reports whether they are as much of what lacks as the quest has too much of, or asks for.
+func (a *amounts) coverExcess(q *quest, lack *cluster.Resources) bool {
+	for d, n := range q.excess.Fixed {
+		if (lack.Fixed[d] > 0 || q.gains) && min(n, q.class.group.request.Fixed[d]) > a[d] {
 			return false
 		}
 	}

@@ -190,6 +190,7 @@ type displacer struct {
 	quest  quest                          // the last one
 	losses []flowgraph.Cost               // scratch
 	lacks  []string                       // scratch
+	room   space                          // scratch
 	giving []giving                       // scratch
 	chance []*host                        // scratch
 }
@@ -257,7 +258,8 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 			return 0, 0
 		}
 		some = true
-		return o.price, d.seek(c, moves).outlook.of(d, h).most.count(h, c.row.task, count)
+		w := d.want(d.seek(c, moves), h)
+		return o.price, d.could(w, h, func(*unit, giving) bool { return true }).count(h, c.row.task, count)
 	}, func(hosts []*host) bool {
 		all := d.look(c, moves, hosts)
 		some = some || all.Len() > 0
@@ -404,15 +406,21 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
 		return 0, false
 	}
-	lack := task.Resources.Sub(room.left()).Positive()
-	if q.full && !q.outlook.of(d, h).covers(q, &lack) {
-		return 0, false
-	}
-	price := d.p.startAt(c, h)
-	if room.takes(h, task) {
-		return price, true
+	fits := room.takes(h, task)
+	if fits && !q.gains {
+		return d.p.startAt(c, h), true
 	}
 	w := d.want(q, h)
+	lack := task.Resources.Sub(room.left()).Positive()
+	var most amounts
+	for _, t := range h.tenants { // those who leave already count, too
+		if w.giving[t.group.index] != staysOn {
+			most.add(&t.group.request, t.n)
+		}
+	}
+	if !most.cover(&lack) {
+		return 0, false
+	}
 	var largest, all, own, back amounts // of one who might leave, of all, of those whom it may have leave whatever it has, and of such of its own
 	losses, gangs := d.losses[:0], false
 	for _, u := range h.units {
@@ -422,17 +430,24 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		}
 		losses, gangs = append(losses, d.loss(u)), gangs || u.group.key.gang
 		largest.raise(&u.spec.Resources)
-		all.add(&u.spec.Resources)
+		all.add(&u.spec.Resources, 1)
 		if gives != givesUp || u.group.key.revocable {
-			own.add(&u.spec.Resources)
+			own.add(&u.spec.Resources, 1)
 		}
 		if gives == givesBack {
-			back.add(&u.spec.Resources)
+			back.add(&u.spec.Resources, 1)
 		}
 	}
 	d.losses = losses
+	if q.full && !gangs && !(back.coverExcess(q, &lack) && (own.cover(&lack) || back.cover(&q.excess))) {
+		return 0, false
+	}
+	price := d.p.startAt(c, h)
+	if fits {
+		return price, true
+	}
 	leave := largest.times(lack)
-	if leave > len(losses) || !all.cover(&lack) || q.full && !gangs && !own.cover(&lack) && !back.cover(&q.excess) {
+	if leave > len(losses) || !all.cover(&lack) {
 		return 0, false
 	}
 	slices.Sort(losses)

@@ -192,10 +192,10 @@ func (g *group) displaceable() bool {
 	return (g.key.preemptible || g.key.revocable) && g.key.jobType != cluster.Stateful && g.key.jobType != cluster.Daemon
 }
 
-// A planner keeps as many outlooks as there are views of hosts, within these bounds: pools and priorities have one each.
+// A planner keeps as many outlooks as hold so many bounds of hosts, within these bounds: pools and priorities have one each.
 const (
 	minOutlooks, maxOutlooks = 8, 64
-	views                    = 1 << 16
+	maxBounds                = 1 << 20
 )
 
 // outlook is the most that hosts could have left for those on whose quests the same might leave, which most classes of a pool with the
@@ -204,27 +204,13 @@ type outlook struct {
 	giving []giving // by index of the group
 	some   bool     // some group gives
 	full   bool     // some group gives back, and on each host some of such have to leave
-	// By index of the host, each as of one of hosts.stamps, −1 for none:
+	// By index of the host:
 	bounds  []bound
-	bounded []int
-	views   []view
-	viewed  []int
+	bounded []int // as of which of hosts.stamps the bound is known, −1 for none
 }
 
 // bound is as much as a host could have left, at most, in the fixed dimensions.
 type bound = [cluster.NumDimensions]int64
-
-// view is what one host could have left, as of when somebody asked.
-type view struct {
-	left   bool              // somebody leaves it
-	gives  *group            // might leave it
-	others bool              // not only of that group
-	back   cluster.Resources // what they have who give back
-	gangs  bool              // some of these are of a gang: more of it may leave elsewhere
-	most   space             // if all left who might
-	sure   instant           // when what follows was asked
-	least  space             // if those did, save who only might for another host, and has none
-}
 
 // instant is a state of a plan: as long as it is the same nothing else is planned.
 type instant struct{ cycle, at int }
@@ -237,12 +223,12 @@ func (d *displacer) outlook(q *quest) *outlook {
 	all := d.p.outlooks
 	i := slices.IndexFunc(all, func(o *outlook) bool { return sameGivings(o.giving, gives) })
 	if i < 0 {
-		if hosts := max(1, len(d.p.hosts.byIndex)); len(all) < max(minOutlooks, min(maxOutlooks, views/hosts)) {
+		if hosts := max(1, len(d.p.hosts.byIndex)); len(all) < max(minOutlooks, min(maxOutlooks, maxBounds/hosts)) {
 			all = append(all, &outlook{})
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
-		for k := range all[i].views {
-			all[i].bounded[k], all[i].viewed[k] = -1, -1
+		for k := range all[i].bounded {
+			all[i].bounded[k] = -1
 		}
 		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
 		all[i].full = slices.Contains(gives, givesBack)
@@ -251,10 +237,8 @@ func (d *displacer) outlook(q *quest) *outlook {
 	o.giving = append(o.giving[:0], gives...)
 	copy(all[1:i+1], all[:i])
 	all[0], d.p.outlooks = o, all
-	if more := len(d.p.hosts.byIndex) - len(o.views); more > 0 {
-		never := slices.Repeat([]int{-1}, more)
-		o.bounds, o.bounded = append(o.bounds, make([]bound, more)...), append(o.bounded, never...)
-		o.views, o.viewed = append(o.views, make([]view, more)...), append(o.viewed, never...)
+	if more := len(d.p.hosts.byIndex) - len(o.bounds); more > 0 {
+		o.bounds, o.bounded = append(o.bounds, make([]bound, more)...), append(o.bounded, slices.Repeat([]int{-1}, more)...)
 	}
 	return o
 }
@@ -265,30 +249,6 @@ func sameGivings(a, b []giving) bool {
 		a, b = b, a
 	}
 	return slices.Equal(a, b[:len(a)]) && !slices.ContainsFunc(b[len(a):], func(g giving) bool { return g != staysOn })
-}
-
-// of returns what the host could have left, known as long as nothing changes there. Complexity: its units, the first time.
-func (o *outlook) of(d *displacer, h *host) *view {
-	v := &o.views[h.index]
-	if now := d.p.hosts.stamps[h.index]; o.viewed[h.index] != now {
-		o.viewed[h.index] = now
-		*v = view{most: v.most, least: v.least}
-		v.most.become(d.promised(h))
-		for _, u := range h.units {
-			switch g := u.group; {
-			case u.leaves():
-				v.left = true
-			case o.giving[g.index] != staysOn:
-				v.most.add(u, 1)
-				v.others = v.others || v.gives != nil && v.gives != g
-				v.gives = g
-				if o.giving[g.index] == givesBack {
-					v.back, v.gangs = v.back.Add(g.request), v.gangs || g.key.gang
-				}
-			}
-		}
-	}
-	return v
 }
 
 // bound returns that of the host, known as long as nothing changes there. Complexity: the groups there, the first time.
@@ -312,51 +272,21 @@ func (o *outlook) bound(d *displacer, h *host) *bound {
 	return b
 }
 
-// stirs reports whether anybody leaves the host, or might for one of that group: otherwise what is full stays full. No member of a gang
-// leaves for another.
-func (v *view) stirs(g *group) bool {
-	return v.left || v.others || v.gives != nil && (v.gives != g || !g.key.gang)
-}
-
-// covers reports whether those who give back could have as much of what lacks as the quest has too much, or asks for, by the fixed
-// dimensions.
-func (v *view) covers(q *quest, lack *cluster.Resources) bool {
-	for d, n := range q.excess.Fixed {
-		if (lack.Fixed[d] > 0 || q.gains) && min(n, q.class.group.request.Fixed[d]) > v.back.Fixed[d] {
-			return v.gangs
-		}
-	}
-	return true
-}
-
-// couldTake reports whether the host has room for a task of the class, or could have if all left who might. Complexity: constant, save
-// for what nobody has asked before.
+// couldTake reports whether the host could have room for a task of the class, by its rules and the bound.
 func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
-	v, room, task := c.row.judge(h), d.promised(h), c.row.task
-	if !couldTake(v) || v != open && !o.of(d, h).stirs(c.group) {
-		return false
-	}
-	if v == open || o.of(d, h).left { // else it is as full as it was
-		if room.takes(h, task) {
-			return true
-		}
-	}
-	return h.loose > 0 && (!o.full || !o.of(d, h).back.IsZero()) && o.of(d, h).most.takes(h, task)
+	needs := needOf(&c.row.task.Resources.Fixed)
+	return couldTake(c.row.judge(h)) && needs.fits(o.bound(d, h))
 }
 
-// surelyTakes reports whether it could have room if nobody left who only might for another host, and has none.
-func (o *outlook) surelyTakes(d *displacer, h *host, task *cluster.TaskSpec) bool {
-	v := o.of(d, h)
-	if now := d.p.instant(); v.sure != now {
-		v.sure = now
-		v.least.become(d.promised(h))
-		for _, u := range h.units {
-			if g := o.giving[u.group.index]; !u.leaves() && (g >= givesUp || g == goesOn && d.refuge(u) != nil) {
-				v.least.add(u, 1)
-			}
+// could returns what the host would have left if those left of whom the want says so. The space is used again. Complexity: its units.
+func (d *displacer) could(w *want, h *host, leaves func(*unit, giving) bool) *space {
+	d.room.become(d.promised(h))
+	for _, u := range h.units {
+		if gives := w.giving[u.group.index]; gives != staysOn && !u.leaves() && leaves(u, gives) {
+			d.room.add(u, 1)
 		}
 	}
-	return v.least.takes(h, task)
+	return &d.room
 }
 
 // chances returns the hosts that yield and could take a task of the class, whose rules depend on nothing elsewhere, in the order of their
@@ -368,9 +298,7 @@ func (d *displacer) chances(c *class, moves bool) []*host {
 		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !h.yields() || !needs.fits(o.bound(d, h)) {
 			continue
 		}
-		if o.couldTake(d, h, c) {
-			some = append(some, h)
-		}
+		some = append(some, h)
 	}
 	d.chance = some
 	return some
