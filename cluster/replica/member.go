@@ -426,7 +426,7 @@ func (m *Member) Close() error {
 // Standing is how a member is doing.
 type Standing struct {
 	Peer
-	Role   string // leader, standby, or waiting as the group has not begun; "" if it does not answer
+	Role   string // leader, standby, new without a vote, or waiting as the group has not begun; "" if it does not answer
 	Record uint64 // the last that it has applied
 	API    string // where its API would be
 }
@@ -435,19 +435,37 @@ type Standing struct {
 const (
 	RoleLeader  = "leader"
 	RoleStandby = "standby"
+	RoleNew     = "new"
 	RoleWaiting = "waiting"
 )
 
-// Members asks all members how they are doing, in the order of the configuration.
+// Members asks all members how they are doing, in the order of the configuration. Who has a vote is known to the one that leads.
 func (m *Member) Members(ctx context.Context) []Standing {
 	all := make([]Standing, len(m.config.Peers))
 	for i, a := range m.askAll(ctx) {
 		all[i].Peer = m.config.Peers[i]
-		if !m.isOfAnother(a) {
-			all[i] = Standing{Peer: all[i].Peer, Role: a.Role, Record: a.Record, API: a.API}
+		if m.isOfAnother(a) {
+			continue
 		}
+		if a.Role == RoleStandby && m.lacksVote(a.Name) {
+			a.Role = RoleNew
+		}
+		all[i] = Standing{Peer: all[i].Peer, Role: a.Role, Record: a.Record, API: a.API}
 	}
 	return all
+}
+
+// lacksVote reports whether a member has no vote, as far as this one knows who has.
+func (m *Member) lacksVote(name string) bool {
+	select {
+	case <-m.begun:
+	default:
+		return false
+	}
+	f := m.raft.GetConfiguration()
+	return f.Error() == nil && !slices.ContainsFunc(f.Configuration().Servers, func(s raft.Server) bool {
+		return s.ID == raft.ServerID(name) && s.Suffrage == raft.Voter
+	})
 }
 
 // askAll has all members tell about themselves, in the order of the configuration; the answer of one that does not is zero.

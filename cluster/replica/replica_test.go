@@ -760,6 +760,8 @@ func TestMembersTakeThePlaceOfOthers(t *testing.T) {
 	_, err := write(after, 5)
 	require.NoError(t, err)
 	g.agree(after.State())
+	stands := func() string { return g.live[leader].Members(t.Context())[2].Role }
+	require.Eventually(t, func() bool { return stands() == RoleStandby }, patience, 10*time.Millisecond)
 	for i, s := range g.live[leader].Members(t.Context()) {
 		role := RoleStandby
 		if i == leader {
@@ -767,6 +769,13 @@ func TestMembersTakeThePlaceOfOthers(t *testing.T) {
 		}
 		require.Equal(t, Standing{g.peers[i], role, after.State().Seq(), "api-of-" + g.peers[i].Name}, s)
 	}
+	// One without a vote is shown as such. A leader that is not done with its members gives it one at once.
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.live[leader].raft.DemoteVoter("n4", 0, 0).Error())
+		return stands() == RoleNew
+	}, patience, 10*time.Millisecond)
+	require.NoError(t, g.live[leader].raft.AddVoter("n4", raft.ServerAddress(g.peers[2].Address), 0, 0).Error())
+	require.Equal(t, RoleStandby, stands())
 	g.stop(1 - leader)
 	require.Empty(t, g.live[leader].Members(t.Context())[1-leader].Role)
 }

@@ -159,7 +159,8 @@ func (m *member) lead(ctx context.Context, term *replica.Term) error {
 
 // roles are the words of the API for those of members.
 var roles = map[string]sluicev1.Member_Role{
-	replica.RoleLeader: sluicev1.Member_ROLE_LEADER, replica.RoleStandby: sluicev1.Member_ROLE_STANDBY, replica.RoleWaiting: sluicev1.Member_ROLE_WAITING,
+	replica.RoleLeader: sluicev1.Member_ROLE_LEADER, replica.RoleStandby: sluicev1.Member_ROLE_STANDBY,
+	replica.RoleNew: sluicev1.Member_ROLE_NEW, replica.RoleWaiting: sluicev1.Member_ROLE_WAITING,
 }
 
 // members asks all members how they are doing.

@@ -30,6 +30,8 @@ const (
 	Member_ROLE_STANDBY     Member_Role = 2
 	// It has not found the others yet.
 	Member_ROLE_WAITING Member_Role = 3
+	// It is new in the group, and has no vote before it has what the others have.
+	Member_ROLE_NEW Member_Role = 4
 )
 
 // Enum value maps for Member_Role.
@@ -39,12 +41,14 @@ var (
 		1: "ROLE_LEADER",
 		2: "ROLE_STANDBY",
 		3: "ROLE_WAITING",
+		4: "ROLE_NEW",
 	}
 	Member_Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
 		"ROLE_LEADER":      1,
 		"ROLE_STANDBY":     2,
 		"ROLE_WAITING":     3,
+		"ROLE_NEW":         4,
 	}
 )
 
@@ -1857,19 +1861,20 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x17sluice/v1/cluster.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14sluice/v1/host.proto\x1a\x13sluice/v1/job.proto\x1a\x19sluice/v1/resources.proto\"\x14\n" +
 	"\x12ListMembersRequest\"B\n" +
 	"\x13ListMembersResponse\x12+\n" +
-	"\amembers\x18\x01 \x03(\v2\x11.sluice.v1.MemberR\amembers\"\xf7\x01\n" +
+	"\amembers\x18\x01 \x03(\v2\x11.sluice.v1.MemberR\amembers\"\x85\x02\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fpeer_address\x18\x02 \x01(\tR\vpeerAddress\x12\x1f\n" +
 	"\vapi_address\x18\x03 \x01(\tR\n" +
 	"apiAddress\x12*\n" +
 	"\x04role\x18\x04 \x01(\x0e2\x16.sluice.v1.Member.RoleR\x04role\x12\x16\n" +
-	"\x06record\x18\x05 \x01(\x04R\x06record\"Q\n" +
+	"\x06record\x18\x05 \x01(\x04R\x06record\"_\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_LEADER\x10\x01\x12\x10\n" +
 	"\fROLE_STANDBY\x10\x02\x12\x10\n" +
-	"\fROLE_WAITING\x10\x03\"\x12\n" +
+	"\fROLE_WAITING\x10\x03\x12\f\n" +
+	"\bROLE_NEW\x10\x04\"\x12\n" +
 	"\x10GetStatusRequest\"\xee\x06\n" +
 	"\x11GetStatusResponse\x12\x1d\n" +
 	"\n" +

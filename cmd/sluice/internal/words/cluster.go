@@ -49,7 +49,8 @@ func ShardTable(shards []*sluicev1.ShardStatus) Table {
 // MemberTable lists schedulers that stand by for each other. Behind is how many records a copy lacks of what the leader has.
 func MemberTable(members []*sluicev1.Member) Table {
 	roles := map[sluicev1.Member_Role]string{
-		sluicev1.Member_ROLE_LEADER: "leads", sluicev1.Member_ROLE_STANDBY: "stands by", sluicev1.Member_ROLE_WAITING: "looks for the others",
+		sluicev1.Member_ROLE_LEADER: "leads", sluicev1.Member_ROLE_STANDBY: "stands by", sluicev1.Member_ROLE_NEW: "has no vote yet",
+		sluicev1.Member_ROLE_WAITING: "looks for the others",
 	}
 	var last uint64
 	for _, m := range members {
