@@ -485,8 +485,8 @@ func (x *LabelConstraint) GetDomain() string {
 // SpreadRule keeps the tasks of a selection apart.
 type SpreadRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "host", "rack", "zone" or a host attribute: hosts with the same value form
-	// one domain.
+	// "host" (the default), "rack", "zone" or a host attribute: hosts with the
+	// same value form one domain.
 	Domain string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
 	// Most tasks of the selection in one domain; at least 1. Unset where max_skew
 	// is set.
