@@ -200,7 +200,10 @@ func (a *app) evacuate(ctx context.Context, s *serve.Scheduler) {
 			fmt.Fprintf(a.out, "tasks that end now and run again at the next start: %d; press Ctrl-C again to leave them\n", runs)
 		}
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded): // as those of a machine that is gone
+		fmt.Fprintf(a.err, "sluice: some tasks have not ended within %v: they do once their host manager is there again\n", evacuation)
+	case err != nil:
 		fmt.Fprintf(a.err, "sluice: some tasks have not ended: %v\n", err)
 	}
 }
