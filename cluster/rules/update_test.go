@@ -460,6 +460,21 @@ func TestAllThatAreStartedFirstAreGoodBefore(t *testing.T) {
 	require.EqualValues(t, 2, w.tasks()[0].Next)
 }
 
+// Nothing is started first by an update that changes nothing of any instance.
+func TestAnUpdateOfNoInstanceStartsNone(t *testing.T) {
+	policy := &cluster.UpdatePolicy{StartFirst: true, BatchSize: 2}
+	w := newServing(t, serviceSpec(4, serves, 0, policy), 3)
+	w.settle()
+	spec := serviceSpec(4, serves, 0, policy)
+	spec.Limits.MaxUnavailable = 2
+	w.update(spec)
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+	require.Len(t, w.tasks(), 4, "%v", w)
+	w.do(func(tx *rules.Tx) error { return rules.Rollback(tx, w.state.Job(servingJob), 1, "", "") })
+	require.Equal(t, cluster.RolledBack, w.state.Job(servingJob).Update.State)
+	require.Len(t, w.tasks(), 4, "%v", w)
+}
+
 // One that fails and backs off is not waiting for a place.
 func TestWhoBacksOffWaitsForNoPlace(t *testing.T) {
 	spec := func(number int) *cluster.JobSpec {
