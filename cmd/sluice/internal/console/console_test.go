@@ -264,6 +264,7 @@ func TestOneScript(t *testing.T) {
 	require.NotContains(t, before, "http-equiv")
 	require.Contains(t, after, `<noscript><meta http-equiv="refresh" content="10"></noscript>`)
 	require.Contains(t, after, `<body data-refresh="10">`)
+	require.Contains(t, after, `<main id="content">`, "the script knows by it what is no page of ours")
 	require.Regexp(t, `As of \d\d:\d\d:\d\d \S+\. <span id="refresh" role="status">Refreshes every 10 s</span>`, after)
 }
 
@@ -532,6 +533,7 @@ func TestStandby(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
 		require.Contains(t, w.Body.String(), "n1 stands by: n&lt;2&gt; leads")
 		require.Contains(t, w.Body.String(), `http-equiv="refresh"`)
+		require.Contains(t, w.Body.String(), `<main id="content">`)
 	}
 	w := httptest.NewRecorder()
 	pages.ServeHTTP(w, request(styleName))

@@ -36,6 +36,7 @@ setInterval(async () => {
   try {
     const answer = await fetch(location.href, {signal: AbortSignal.timeout(30000)});
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (page.getElementById("content") === null) throw new Error("a proxy says that the scheduler is away");
     if (!busy()) show(page);
   } catch {
     say("The scheduler does not answer; asks again");
