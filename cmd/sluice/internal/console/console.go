@@ -95,7 +95,7 @@ func (c *Console) Serve(ctx context.Context) error {
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		fail(w, http.StatusMethodNotAllowed, "Pages only show things: commands change them.")
+		fail(w, r, http.StatusMethodNotAllowed, "Pages only show things: commands change them.")
 		return
 	}
 	c.pages.ServeHTTP(w, r)
@@ -125,7 +125,7 @@ func (c *Console) page(show pageFunc) http.Handler {
 		if code == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Basic realm="sluice", charset="UTF-8"`)
 		}
-		fail(w, code, words.Problems(err)...)
+		fail(w, r, code, words.Problems(err)...)
 	})
 }
 
@@ -174,13 +174,16 @@ func httpStatus(err error) int {
 }
 
 // fail shows what is wrong. What is wrong with a request stays so, and is not asked for anew by itself.
-func fail(w http.ResponseWriter, code int, problems ...string) {
+func fail(w http.ResponseWriter, r *http.Request, code int, problems ...string) {
 	p := &page{Title: http.StatusText(code), Problems: problems}
+	p.setRefresh(r.URL)
 	switch code {
-	case http.StatusUnauthorized:
-		p.Problems = append(p.Problems, "In a browser, a token is shown as the password; the name beside it does not matter.")
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		p.Refresh = refreshEvery
+	default:
+		p.Refresh, p.Toggle = 0, ""
+	}
+	if code == http.StatusUnauthorized {
+		p.Problems = append(p.Problems, "In a browser, a token is shown as the password; the name beside it does not matter.")
 	}
 	write(w, code, p)
 }

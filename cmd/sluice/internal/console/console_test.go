@@ -426,6 +426,8 @@ func TestErrorsArePages(t *testing.T) {
 		require.Contains(t, body, want.text, path)
 		require.NotContains(t, body, "http-equiv", "what is wrong stays wrong")
 	}
+	_, body := c.get(t, as(request("/nowhere?refresh=0"), "olga", "ops"))
+	require.Contains(t, body, `<a href="/tasks?refresh=0">`)
 	for _, path := range []string{
 		"/jobs/a%2Fb", "/jobs/%00", "/jobs/%ff", "/jobs/日本", "/jobs/" + long, "/jobs/..", "/jobs/%2e%2e", "/tasks/a%2Fb/0", "/tasks/-/-1", "/tasks/many/%30x",
 		"/hosts/%2F%2F", "/hosts/s/a/b/c", "/pools/root%2Fbatch/x", "/pools/%3Cscript%3E", "/jobs?page=%ff&pool=%00", "/jobs?state=%ff", "/jobs?label=%00=%ff",
@@ -449,8 +451,12 @@ func TestErrorsArePages(t *testing.T) {
 		return code == http.StatusServiceUnavailable
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Contains(t, body, "http-equiv", "another one may come to answer")
+	code, body = c.get(t, as(request("/jobs?refresh=0"), "olga", "ops"))
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.NotContains(t, body, "http-equiv", "it was switched off")
+	require.Contains(t, body, `<a href="/tasks?refresh=0">`)
 	late := httptest.NewRecorder()
-	fail(late, httpStatus(status.FromContextError(context.DeadlineExceeded).Err()), "late")
+	fail(late, request("/"), httpStatus(status.FromContextError(context.DeadlineExceeded).Err()), "late")
 	require.Equal(t, http.StatusGatewayTimeout, late.Code)
 	require.Contains(t, late.Body.String(), "http-equiv", "it may be in time again")
 }

@@ -20,7 +20,7 @@ func Guard(pages http.Handler, anybody bool, address string) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if anybody && !own(r.Host, name) {
-			fail(w, http.StatusMisdirectedRequest, "This scheduler asks nobody who he is, and so it answers under names of this machine only, such as localhost.")
+			fail(w, r, http.StatusMisdirectedRequest, "This scheduler asks nobody who he is, and so it answers under names of this machine only, such as localhost.")
 			return
 		}
 		pages.ServeHTTP(w, r)

@@ -7,6 +7,6 @@ import "net/http"
 func Standby(why func() string) http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("/style.css", serveStyle)
-	pages.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusServiceUnavailable, why()) })
+	pages.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusServiceUnavailable, why()) })
 	return pages
 }
