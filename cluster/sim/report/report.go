@@ -112,6 +112,9 @@ func sections(results []*sim.Result) []section {
 	if slices.ContainsFunc(results, func(r *sim.Result) bool { return r.Read != sim.BytesRead{} }) {
 		all = append(all, locality())
 	}
+	if i := slices.IndexFunc(results, func(r *sim.Result) bool { return r.Oversubscription != nil }); i >= 0 {
+		all = append(all, lent(slices.Sorted(maps.Keys(results[i].Oversubscription.Lent))))
+	}
 	if slices.ContainsFunc(results, func(r *sim.Result) bool { return r.Faults != sim.FaultCounts{} }) {
 		all = append(all, section{"faults", []row{
 			{"injected, scheduler restarts, failed starts", func(r *sim.Result) string {
@@ -215,6 +218,26 @@ func locality() section {
 		{"in the rack", part(func(b sim.BytesRead) int64 { return b.InRack })},
 		{"remote", part(func(b sim.BytesRead) int64 { return b.Remote })},
 	}}
+}
+
+// lent shows what revocable tasks had of what others leave unused, and how often that went wrong.
+func lent(dimensions []string) section {
+	of := func(v func(*sim.Oversubscription) string) func(*sim.Result) string {
+		return func(r *sim.Result) string {
+			if r.Oversubscription == nil {
+				return "-"
+			}
+			return v(r.Oversubscription)
+		}
+	}
+	s := section{title: "mean part of the capacity that was lent to revocable tasks"}
+	for _, d := range dimensions {
+		s.rows = append(s.rows, row{d, of(func(o *sim.Oversubscription) string { return fmt.Sprintf("%.1f %%", 100*o.Lent[d]) })})
+	}
+	s.rows = append(s.rows,
+		row{"their placements / those asked to leave", of(func(o *sim.Oversubscription) string { return fmt.Sprintf("%d / %d", o.Placements, o.Revoked) })},
+		row{"looks at hosts / those that found too much used", of(func(o *sim.Oversubscription) string { return fmt.Sprintf("%d / %d", o.Reports, o.Overloads) })})
+	return s
 }
 
 func three(q sim.Quantiles, format string) string {

@@ -37,10 +37,13 @@ func result(model string, violations int) *sim.Result {
 
 func TestTheTableShowsResultsSideBySide(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, report.WriteTable(&b, []*sim.Result{result("one", 0), result("two", 12)}))
+	two := result("two", 12)
+	two.Oversubscription = &sim.Oversubscription{Placements: 30, Revoked: 4, Lent: map[string]float64{"cpu_milli": 0.125}, Reports: 900, Overloads: 5}
+	require.NoError(t, report.WriteTable(&b, []*sim.Result{result("one", 0), two}))
 	for _, want := range []string{
 		"one ", "two", "50.0 % / 75.0 % / 25.0 %", "1 / 2 / 3 / 4", "mean of all     7.875", "1.500 / 9.000 / 0.000", "3.0 GB (75.0 %)", "0.25 / 3 / 0.901",
 		"VIOLATION (two) ONCE at record 0: a task ran twice", "… and 2 more",
+		"lent to revocable tasks", "12.5 %\n", "-  30 / 4\n", "900 / 5\n",
 	} {
 		require.Contains(t, b.String(), want)
 	}
