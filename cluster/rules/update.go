@@ -403,7 +403,7 @@ func (r *rollout) more() uint32 {
 func (r *rollout) begin() error {
 	if !r.allSeen() {
 		switch want := r.more(); {
-		case want > r.job.Surge:
+		case want > r.job.Surge && !r.u.Policy.InPlace:
 			r.surge = want
 			return nil // first they have to exist
 		case want < r.job.Surge && r.sparesLast(): // what another policy, or limit, began with
@@ -419,6 +419,9 @@ func (r *rollout) begin() error {
 	for len(r.u.Active) < int(r.batch()) && (!r.u.HoldsCanaries() || r.u.Begun < r.u.Policy.Canaries) {
 		t := r.next()
 		if t == nil {
+			if want := r.more(); !r.allSeen() && want > r.job.Surge { // the next one needs a new run
+				r.surge = want
+			}
 			return nil
 		}
 		if err := r.touch(t); err != nil {
@@ -578,7 +581,7 @@ func (r *rollout) stuck() bool {
 		}
 	}
 	may := r.job.Spec.MaxAway()
-	if r.more() > 0 {
+	if r.more() > 0 && r.surge > 0 {
 		may = int64(r.surge)
 	}
 	return down > 0 && down >= may

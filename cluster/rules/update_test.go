@@ -475,6 +475,52 @@ func TestAnUpdateOfNoInstanceStartsNone(t *testing.T) {
 	require.Len(t, w.tasks(), 4, "%v", w)
 }
 
+// Nothing is started first for changes that need no new run. As soon as one does, others are, and that one waits for them.
+func TestChangesInPlaceStartNothingFirst(t *testing.T) {
+	policy := &cluster.UpdatePolicy{StartFirst: true, BatchSize: 2, InPlace: true}
+	for name, c := range map[string]struct {
+		change func(s *cluster.JobSpec)
+		more   uint32
+	}{
+		"what fits":     {func(s *cluster.JobSpec) { s.Task.Resources = amounts(2, 2) }, 0},
+		"what does not": {func(s *cluster.JobSpec) { s.Task.Resources = amounts(90, 90) }, 2},
+		"what they run": {func(s *cluster.JobSpec) { s.Task = serviceSpec(4, serves, 1, nil).Task }, 2},
+		"what one runs": {func(s *cluster.JobSpec) {
+			s.Overrides = []cluster.InstanceOverride{{First: 2, Last: 2, Env: []cluster.KeyValue{{Key: "A", Value: "b"}}}}
+			s.Task.Resources = amounts(2, 2)
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, serviceSpec(4, serves, 0, policy), 3)
+			w.settle()
+			spec := serviceSpec(4, serves, 0, policy)
+			c.change(spec)
+			w.update(spec)
+			require.Equal(t, c.more, w.state.Job(servingJob).Surge, "%v", w)
+			if c.more == 0 {
+				require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State, "%v", w)
+			}
+		})
+	}
+}
+
+// Where nothing was started first, as many may be down as of a service otherwise.
+func TestOneFailsBesideChangesInPlace(t *testing.T) {
+	spec := func(cpu int64) *cluster.JobSpec {
+		s := serviceSpec(4, serves, 0, &cluster.UpdatePolicy{StartFirst: true, InPlace: true, MaxAttempts: 1})
+		s.Limits.MaxUnavailable = 2
+		s.Task.Resources = amounts(cpu, 1)
+		s.Overrides = []cluster.InstanceOverride{{First: 3, Last: 3, Task: &cluster.TaskSpec{Processes: serviceSpec(1, fails, 0, nil).Task.Processes}}}
+		return s
+	}
+	w := newServing(t, spec(1), 3)
+	w.settle()
+	w.update(spec(2))
+	w.settle()
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State, "%+v\n%v", w.state.Job(servingJob).Update, w)
+	require.EqualValues(t, 3, w.state.Job(servingJob).Update.Good)
+}
+
 // One that fails and backs off is not waiting for a place.
 func TestWhoBacksOffWaitsForNoPlace(t *testing.T) {
 	spec := func(number int) *cluster.JobSpec {
