@@ -384,12 +384,12 @@ func AwaitsPromotion(u *cluster.Update) bool {
 func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.instances) }
 
 // more returns how many instances are to run beyond those wanted while it lasts: none where no more may run at once, or none of the
-// others does, or is to, or there is none to change.
+// others does, or is to; and no more than there are to change.
 func (r *rollout) more() uint32 {
-	if !r.u.Policy.StartFirst || r.u.Total == 0 || r.job.Spec.Type.Service() && r.job.State().Terminal() {
+	if !r.u.Policy.StartFirst || r.job.Spec.Type.Service() && r.job.State().Terminal() {
 		return 0
 	}
-	n := min(r.batch(), r.job.Spec.Instances)
+	n := min(r.batch(), r.job.Spec.Instances, r.u.Total)
 	if r.u.HoldsCanaries() {
 		n = min(n, r.u.Policy.Canaries)
 	}

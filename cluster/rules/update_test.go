@@ -475,6 +475,23 @@ func TestAnUpdateOfNoInstanceStartsNone(t *testing.T) {
 	require.Len(t, w.tasks(), 4, "%v", w)
 }
 
+// No more are started first than there are to change.
+func TestFewAreStartedFirstForFew(t *testing.T) {
+	policy := &cluster.UpdatePolicy{StartFirst: true, BatchSize: 3}
+	w := newServing(t, serviceSpec(4, serves, 0, policy), 3)
+	w.settle()
+	spec := serviceSpec(4, serves, 0, policy)
+	spec.Overrides = []cluster.InstanceOverride{{First: 2, Last: 2, Env: []cluster.KeyValue{{Key: "A", Value: "b"}}}}
+	w.update(spec)
+	require.EqualValues(t, 1, w.state.Job(servingJob).Surge)
+	w.settle()
+	w.succeeded(1)
+	w.restart(cluster.Update{Policy: *policy, Only: []cluster.InstanceRange{{First: 1, Last: 2}}})
+	require.EqualValues(t, 2, w.state.Job(servingJob).Surge)
+	w.settle()
+	w.succeeded(2)
+}
+
 // Nothing is started first for changes that need no new run. As soon as one does, others are, and that one waits for them.
 func TestChangesInPlaceStartNothingFirst(t *testing.T) {
 	policy := &cluster.UpdatePolicy{StartFirst: true, BatchSize: 2, InPlace: true}
