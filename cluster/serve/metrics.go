@@ -55,6 +55,12 @@ func newMetrics(s *Scheduler) *metrics {
 		outcomes:   vec("task_runs_total", "Runs of tasks that ended, by how.", "state"),
 		shadow:     vec("shadow_placements_total", "What the model in the shadow would do with tasks, compared with the plan.", "outcome"),
 	}
+	// What an alert looks at is there before there is something to count: nobody sees the growth of what begins with it.
+	for _, end := range []cluster.TaskState{cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskLost} {
+		m.outcomes.WithLabelValues(end.String())
+	}
+	m.left.WithLabelValues("preemption")
+	m.left.WithLabelValues("migration")
 	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.left, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes, m.shadow,
 		&stateCollector{s}, leading(1), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if t := s.config.Traces; t != nil {

@@ -57,6 +57,8 @@ func NewTraces(exporter sdktrace.SpanExporter, of *resource.Resource, log *slog.
 	s := &spans{log: log, ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "sluice", Name: "spans_total", Help: "Spans of traces that ended, by whether they could be exported.",
 	}, []string{"outcome"})}
+	s.ended.WithLabelValues("sent")
+	s.ended.WithLabelValues("lost")
 	batches := sdktrace.NewBatchSpanProcessor(spanSender{exporter, s}, sdktrace.WithMaxQueueSize(maxSpans))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spanQueue{batches, s}), sdktrace.WithResource(of))
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/sluice-scheduler/sluice"), spans: s, exporter: exporter}
