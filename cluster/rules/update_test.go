@@ -72,19 +72,26 @@ func hostID(i int) cluster.HostID { return cluster.MakeHostID("s", fmt.Sprint("h
 func (w *serving) do(command func(tx *rules.Tx) error) {
 	tx := rules.Begin(w.state, w.now)
 	require.NoError(w.t, command(tx))
-	ready := uint32(0)
-	if j := w.state.Job(servingJob); j != nil {
-		ready = j.Ready
-	}
+	ready := w.ready()
 	require.NoError(w.t, rules.Settle(tx))
-	if j := w.state.Job(servingJob); j.Ready < ready && !j.Stopping && j.Spec.Type.Service() {
-		require.LessOrEqual(w.t, w.away(j), j.Spec.MaxAway(), "%d were ready and %d are, of %d", ready, j.Ready, j.Spec.Instances)
+	if j := w.state.Job(servingJob); w.ready() < ready && !j.Stopping && j.Spec.Type.Service() {
+		require.LessOrEqual(w.t, w.away(j), j.Spec.MaxAway(), "%d were ready and %d are, of %d", ready, w.ready(), j.Spec.Instances)
 	}
 	w.records = append(w.records, tx.Records()...)
 	w.check()
 	snapshot, changes := w.state.Snapshot()
 	rulestest.Settled(w.t, snapshot, w.now)
 	w.timers.Note(snapshot, changes, false)
+}
+
+// ready counts the instances that are ready, but for those of daemons that leave hosts which take no work: nobody lacks them.
+func (w *serving) ready() (n int) {
+	for _, t := range w.tasks() {
+		if t.Ready != 0 && (w.state.Job(servingJob).Spec.Type != cluster.Daemon || w.state.Host(t.Home).State() == cluster.HostUp) {
+			n++
+		}
+	}
+	return n
 }
 
 // away counts the instances that the job lacks. A daemon has none where hosts take no work or it was stopped.
@@ -279,7 +286,7 @@ func pause(u *cluster.Update) {
 
 func resume(u *cluster.Update) {
 	if u.State == cluster.UpdatePaused {
-		u.State = u.Resume
+		u.State, u.Resume = max(u.Resume, cluster.RollingForward), cluster.UpdateInitialized // it may have been paused before it began
 	}
 }
 
@@ -1496,106 +1503,120 @@ func TestNothingGrowsBeyondALimit(t *testing.T) {
 	require.EqualValues(t, 4*has+2, w.state.Used(cluster.RootPool).Fixed[cluster.CPU])
 }
 
+// anySpec draws a spec of a kind, by which runs turn out well or not.
+func anySpec(t *rapid.T, kind cluster.JobType, number int) *cluster.JobSpec {
+	one := func(of int, name string) bool { return rapid.IntRange(0, of-1).Draw(t, name) == 0 }
+	turns := []string{serves, serves, fails, sickens}
+	if kind == cluster.Batch {
+		turns = append(turns, done, done)
+	}
+	s := serviceSpec(rapid.Uint32Range(1, 6).Draw(t, "instances"), rapid.SampledFrom(turns).Draw(t, "turns"), number, &cluster.UpdatePolicy{
+		BatchSize: rapid.Uint32Range(0, 4).Draw(t, "batch"), StartFirst: one(4, "start first") && kind == cluster.Stateless,
+		Rollback: one(4, "rollback"), StartPaused: one(4, "paused"), InPlace: one(4, "in place"),
+		Canaries: rapid.Uint32Range(0, 1).Draw(t, "canaries"), MaxFailed: rapid.Uint32Range(0, 2).Draw(t, "failed"),
+		MaxAttempts: rapid.Uint32Range(0, 2).Draw(t, "attempts"), MinHealthy: time.Duration(rapid.IntRange(0, 1).Draw(t, "healthy")) * time.Minute,
+		Unplaced: time.Duration(rapid.IntRange(0, 1).Draw(t, "unplaced")) * time.Minute,
+	})
+	s.Type, s.Preemptible = kind, kind == cluster.Stateless || kind == cluster.Batch
+	s.Limits.MaxUnavailable = rapid.Uint32Range(0, 3).Draw(t, "unavailable")
+	if rapid.Bool().Draw(t, "limited") {
+		s.Limits.MaxRunning = rapid.Uint32Range(6, 8).Draw(t, "running") // of which all instances may run, however many come back
+	}
+	if one(3, "small") { // against another such, a change that can be made in place
+		s.Task.Processes[0].Command[1] = "0"
+		s.Task.Resources = amounts(rapid.Int64Range(1, 3).Draw(t, "cpu"), 1)
+	}
+	if one(3, "run time") {
+		s.Limits.MaxRunTime = 3 * time.Minute // longer than it ever backs off, so that at times all run
+	}
+	s.Preemption.Kill = s.Preemptible && one(5, "kill")
+	switch kind {
+	case cluster.Daemon:
+		s.Instances, s.Limits.MaxRunning = 0, 0
+	case cluster.Batch:
+		s.MaxFailures = rapid.Uint32Range(0, 3).Draw(t, "failures")
+		if rapid.Bool().Draw(t, "short") {
+			s.Limits.MaxRunTime = 30 * time.Second
+		}
+	}
+	return s
+}
+
+// stir does something at random that may happen to the job.
+func (w *serving) stir(t *rapid.T, number int) {
+	j, tasks, h := w.state.Job(servingJob), w.tasks(), hostID(rapid.IntRange(0, 3).Draw(t, "host"))
+	what, task := rapid.IntRange(0, 19).Draw(t, "what"), tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]
+	switch {
+	case what == 0:
+		w.update(anySpec(t, j.Spec.Type, number))
+	case what == 1:
+		w.steer(rapid.SampledFrom([]func(*cluster.Update){pause, resume, abort, promote}).Draw(t, "steer"))
+	case what == 2 && j.Versions()[0].Number != j.Version:
+		w.do(func(tx *rules.Tx) error {
+			return rules.Rollback(tx, j, j.Versions()[0].Number, cluster.ReasonRequested, "")
+		})
+	case what == 3:
+		drain := rapid.Bool().Draw(t, "drain")
+		w.emit(&cluster.HostDrain{ID: h, Drain: drain, Move: drain})
+	case what == 4 && rapid.Bool().Draw(t, "away"):
+		w.emit(&cluster.HostUnreached{ID: h})
+	case what == 4:
+		w.emit(&cluster.HostReported{ID: h, Machine: *w.state.Host(h).Machine})
+	case what == 5 && task.State.Bound():
+		w.report(task, rapid.SampledFrom([]cluster.TaskState{cluster.TaskLost, cluster.TaskFailed}).Draw(t, "end"))
+	case what == 6 && task.State.Bound() && !task.State.Vacating():
+		w.do(func(tx *rules.Tx) error {
+			rules.Commit(tx, [][]cluster.Event{{&cluster.TaskPreempted{Task: task.Key, Run: task.Run}}}, func([]cluster.Event, error) {})
+			return nil
+		})
+	case what == 7 && !j.Update.Live():
+		w.emit(&cluster.UpdateAdvanced{Job: servingJob, Update: cluster.Update{From: j.Version, To: j.Version}, Surge: j.Surge, Begins: true})
+	case what == 8:
+		w.ring()
+	case what == 9 && j.Spec.Type != cluster.Daemon:
+		w.scale(rapid.Uint32Range(1, 6).Draw(t, "scale"))
+	case what == 10 && !task.Removed:
+		stop := &cluster.TaskStopping{Task: task.Key, Restart: rapid.Bool().Draw(t, "restart"), Reason: cluster.ReasonTaskRestarted}
+		if !stop.Restart {
+			stop.Reason = cluster.ReasonTaskStopped
+		}
+		if stop.Restart || !task.State.Terminal() {
+			w.emit(stop)
+		}
+	case what == 11:
+		w.emit(&cluster.ModeSet{Mode: cluster.Mode{KillingStopped: rapid.IntRange(0, 2).Draw(t, "none killed") == 0}})
+	case what == 12: // as a scheduler does that begins anew
+		snapshot, _ := w.state.Snapshot()
+		w.timers = rules.NewTimers(0)
+		w.timers.Note(snapshot, cluster.Changes{}, true)
+		w.emit(&cluster.ModeSet{Mode: w.state.Mode()})
+	case what == 13: // for as long nothing happens but by itself
+		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds")) * time.Second)
+		for at := w.timers.Next(); at != 0 && at <= w.now; at = w.timers.Next() {
+			w.ring()
+		}
+	default:
+		w.turn(task)
+	}
+}
+
 // From every state that random commands, failures and losses lead to, the update and the job come to rest; the minimum is
 // never broken by anything voluntary, and the history leads to the same state again.
 func TestUpdatesComeToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := func() *cluster.UpdatePolicy {
-			flag := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 0 }
-			return &cluster.UpdatePolicy{
-				BatchSize: rapid.Uint32Range(0, 4).Draw(t, "batch"), StartFirst: flag("start first"), Rollback: flag("rollback"), StartPaused: flag("paused"),
-				Canaries: rapid.Uint32Range(0, 1).Draw(t, "canaries"), MaxFailed: rapid.Uint32Range(0, 2).Draw(t, "failed"),
-				MaxAttempts: rapid.Uint32Range(0, 2).Draw(t, "attempts"), MinHealthy: time.Duration(rapid.IntRange(0, 1).Draw(t, "healthy")) * time.Minute,
+		kinds := []cluster.JobType{cluster.Stateless, cluster.Stateless, cluster.Stateful, cluster.Daemon, cluster.Batch, cluster.Batch}
+		w := newServing(t, anySpec(t, rapid.SampledFrom(kinds).Draw(t, "kind"), 0), 4)
+		over := func(j *cluster.Job) bool { return j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() }
+		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
+			if over(w.state.Job(servingJob)) {
+				break
 			}
-		}
-		number, kind := 0, rapid.SampledFrom([]cluster.JobType{cluster.Stateless, cluster.Stateless, cluster.Stateful}).Draw(t, "kind")
-		spec := func() *cluster.JobSpec {
-			number++
-			s := serviceSpec(rapid.Uint32Range(1, 6).Draw(t, "instances"), rapid.SampledFrom([]string{serves, serves, fails, sickens}).Draw(t, "turns"), number, policy())
-			s.Limits.MaxUnavailable = rapid.Uint32Range(0, 3).Draw(t, "unavailable")
-			if rapid.Bool().Draw(t, "limited") {
-				s.Limits.MaxRunning = rapid.Uint32Range(6, 8).Draw(t, "running") // of which all instances may run, however many come back
-			}
-			if s.Type = kind; kind == cluster.Stateful {
-				s.Update.StartFirst, s.Preemptible = false, false
-			}
-			return s
-		}
-		w := newServing(t, spec(), 4)
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch tasks := w.tasks(); rapid.IntRange(0, 15).Draw(t, "what") {
-			default:
-				w.turn(tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")])
-			case 0:
-				w.update(spec())
-			case 1:
-				w.steer(rapid.SampledFrom([]func(*cluster.Update){pause, resume, abort, promote}).Draw(t, "steer"))
-			case 2:
-				w.do(func(tx *rules.Tx) error {
-					j := tx.State().Job(servingJob)
-					back := j.Versions()[0].Number
-					if back == j.Version {
-						return nil
-					}
-					return rules.Rollback(tx, j, back, cluster.ReasonRequested, "")
-				})
-			case 3:
-				h := hostID(rapid.IntRange(0, 3).Draw(t, "host"))
-				drain := rapid.Bool().Draw(t, "drain")
-				w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.HostDrain{ID: h, Drain: drain, Move: drain}) })
-			case 4:
-				h := hostID(rapid.IntRange(0, 3).Draw(t, "host"))
-				if rapid.Bool().Draw(t, "away") {
-					w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.HostUnreached{ID: h}) })
-				} else {
-					w.do(func(tx *rules.Tx) error {
-						return tx.Emit(&cluster.HostReported{ID: h, Machine: *w.state.Host(h).Machine})
-					})
-				}
-			case 5:
-				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; task.State.Bound() {
-					w.report(task, rapid.SampledFrom([]cluster.TaskState{cluster.TaskLost, cluster.TaskFailed}).Draw(t, "end"))
-				}
-			case 6:
-				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; task.State.Bound() && !task.State.Vacating() {
-					w.do(func(tx *rules.Tx) error {
-						rules.Commit(tx, [][]cluster.Event{{&cluster.TaskPreempted{Task: task.Key, Run: task.Run}}}, func([]cluster.Event, error) {})
-						return nil
-					})
-				}
-			case 7:
-				w.do(func(tx *rules.Tx) error {
-					j := tx.State().Job(servingJob)
-					if j.Update.Live() {
-						return nil
-					}
-					u := cluster.Update{From: j.Version, To: j.Version}
-					return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u, Surge: j.Surge, Begins: true})
-				})
-			case 8:
-				w.ring()
-			case 9:
-				w.scale(rapid.Uint32Range(1, 6).Draw(t, "scale"))
-			case 10:
-				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; !task.Removed && task.Ready == 0 {
-					stop := &cluster.TaskStopping{Task: task.Key, Restart: rapid.Bool().Draw(t, "restart"), Reason: cluster.ReasonTaskRestarted}
-					if !stop.Restart {
-						stop.Reason = cluster.ReasonTaskStopped
-					}
-					if stop.Restart || !task.State.Terminal() {
-						w.do(func(tx *rules.Tx) error { return tx.Emit(stop) })
-					}
-				}
-			}
+			w.stir(t, i+1)
 		}
 		for i := range 4 {
-			w.do(func(tx *rules.Tx) error {
-				if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: *w.state.Host(hostID(i)).Machine}); err != nil {
-					return err
-				}
-				return tx.Emit(&cluster.HostDrain{ID: hostID(i)})
-			})
+			w.emit(&cluster.HostReported{ID: hostID(i), Machine: *w.state.Host(hostID(i)).Machine}, &cluster.HostDrain{ID: hostID(i)})
 		}
+		w.emit(&cluster.ModeSet{})
 		w.steer(resume)
 		w.settle()
 		if rules.AwaitsPromotion(w.state.Job(servingJob).Update) {
@@ -1605,9 +1626,16 @@ func TestUpdatesComeToRest(t *testing.T) {
 		j := w.state.Job(servingJob)
 		require.False(t, j.Update.Live(), "%+v\n%v", j.Update, w)
 		require.True(t, j.Surge == 0 || !j.Bears(1), "%d instances beyond those wanted, with %d ready", j.Surge, j.Ready)
+		if j.Spec.Type == cluster.Daemon {
+			require.Len(t, w.tasks(), 4)
+		}
+		reached := j.Update != nil && !j.Update.Restarts() && (j.Update.State == cluster.UpdateSucceeded || j.Update.State == cluster.RolledBack)
 		for _, task := range w.tasks() {
 			if j.TaskFor(task).Processes[0].Command[0] == serves && !task.State.Terminal() {
-				require.NotZero(t, task.Ready, "%+v", task)
+				require.True(t, task.Ready != 0 || !j.Spec.Type.Service() && !j.MayRun(1), "%+v", task)
+			}
+			if reached && j.Spec.Wants(task.Key.Instance()) {
+				require.True(t, task.Version == j.Version || task.Next == j.Version, "%+v\n%v", j.Update, w)
 			}
 		}
 		again := cluster.NewState()
