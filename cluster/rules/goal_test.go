@@ -126,7 +126,7 @@ func (w *world) some() *cluster.Task {
 
 // stir does something at random that may happen.
 func (w *world) stir() {
-	k := rapid.IntRange(0, 20).Draw(w.t, "what")
+	k := rapid.IntRange(0, 26).Draw(w.t, "what")
 	i := rapid.IntRange(0, fleet-1).Draw(w.t, "host")
 	job := cluster.JobUID(rapid.IntRange(1, 10).Draw(w.t, "job"))
 	ends := []cluster.TaskState{cluster.TaskRunning, cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskLost, cluster.TaskKilled}
@@ -171,14 +171,87 @@ func (w *world) stir() {
 			}
 			return rules.Copy(tx, chosen)
 		})
+	case k == 21:
+		w.restart(job)
+	case k == 22 || k == 23:
+		w.update(job)
+	case k == 24:
+		w.steer(job, rapid.SampledFrom([]func(*cluster.Update){pause, resume, abort, promote}).Draw(w.t, "steer"))
+	case k == 25:
+		w.emit(&cluster.ModeSet{Mode: cluster.Mode{KillingStopped: rapid.IntRange(0, 2).Draw(w.t, "none killed") == 0}})
+	case k == 26:
+		t := w.some()
+		switch {
+		case t.State == cluster.TaskRunning && rapid.Bool().Draw(w.t, "too long"):
+			w.emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonRunTime})
+		case t.State.Bound() && !t.State.Vacating():
+			_ = w.do(func(tx *rules.Tx) error {
+				rules.Commit(tx, [][]cluster.Event{{&cluster.TaskPreempted{Task: t.Key, Run: t.Run}}}, func([]cluster.Event, error) {})
+				return nil
+			})
+		}
 	default:
 		w.crash()
 	}
 }
 
-func (w *world) resize(uid cluster.JobUID, n uint32) {
+// live returns a job that can be updated, nil if it cannot.
+func (w *world) live(uid cluster.JobUID) *cluster.Job {
 	j := w.state.Job(uid)
-	if j == nil || j.Stopping || j.State().Terminal() || j.Spec.Type == cluster.Daemon {
+	if j == nil || j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() {
+		return nil
+	}
+	return j
+}
+
+// restart begins a rolling restart of a job, or of one of its instances, if no update of it is under way.
+func (w *world) restart(uid cluster.JobUID) {
+	j := w.live(uid)
+	if j == nil || j.Update.Live() {
+		return
+	}
+	u := cluster.Update{From: j.Version, To: j.Version}
+	if rapid.Bool().Draw(w.t, "only one") {
+		u.Only = []cluster.InstanceRange{{First: 0, Last: 0}}
+	}
+	u.Policy.BatchSize = rapid.Uint32Range(0, 3).Draw(w.t, "batch")
+	w.emit(&cluster.UpdateAdvanced{Job: uid, Update: u, Surge: j.Surge, Begins: true})
+}
+
+// update begins an update of a job. What the tasks of a gang run stays the same.
+func (w *world) update(uid cluster.JobUID) {
+	j := w.live(uid)
+	if j == nil {
+		return
+	}
+	spec := *j.Spec
+	spec.Priority++
+	if spec.Gang == nil {
+		spec.Task.Processes = []cluster.Process{{Command: []string{fmt.Sprint(len(w.log))}}}
+		if rapid.IntRange(0, 3).Draw(w.t, "resized") == 0 {
+			spec.Task.Resources = size(rapid.Int64Range(50, 300).Draw(w.t, "size"))
+		}
+	}
+	u := cluster.Update{From: j.Version, State: cluster.UpdateInitialized, Policy: cluster.UpdatePolicy{
+		BatchSize: rapid.Uint32Range(0, 3).Draw(w.t, "batch"), Canaries: rapid.Uint32Range(0, 1).Draw(w.t, "canaries"),
+		MaxFailed: rapid.Uint32Range(0, 2).Draw(w.t, "failed"), InPlace: rapid.Bool().Draw(w.t, "in place"),
+		Rollback: rapid.Bool().Draw(w.t, "rollback"), StartFirst: spec.Type == cluster.Stateless && rapid.Bool().Draw(w.t, "first"),
+	}}
+	w.emit(&cluster.JobUpdated{Job: uid, Spec: &spec, Update: &u})
+}
+
+// steer changes the record of the update of a job, if there is one under way.
+func (w *world) steer(uid cluster.JobUID, change func(*cluster.Update)) {
+	if j := w.state.Job(uid); j != nil && j.Update.Live() {
+		u := *j.Update
+		change(&u)
+		w.emit(&cluster.UpdateAdvanced{Job: uid, Update: u, Surge: j.Surge})
+	}
+}
+
+func (w *world) resize(uid cluster.JobUID, n uint32) {
+	j := w.live(uid)
+	if j == nil || j.Spec.Type == cluster.Daemon {
 		return
 	}
 	spec := *j.Spec
@@ -246,17 +319,22 @@ func (w *world) obey() (busy bool) {
 }
 
 // From every state that can be reached by what may happen, every goal is reached once nothing more happens and hosts are
-// there: batch jobs end, services run, daemons are on every host, what was stopped is gone; no step is illegal, a crash
+// there: batch jobs end, services run, updates are over, daemons are on every host, what was stopped is gone; no step is illegal, a crash
 // anywhere changes nothing, and it takes a bounded number of events.
 func TestEveryGoalIsReached(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+		for range rapid.IntRange(0, 90).Draw(t, "steps") {
 			w.stir()
 		}
 		for i := range fleet {
 			require.NoError(t, w.do(w.report(i)))
 			w.emit(&cluster.HostDrain{ID: hostAt(i)})
+		}
+		w.emit(&cluster.ModeSet{})
+		for uid := cluster.JobUID(1); uid <= 10; uid++ {
+			w.steer(uid, resume)
+			w.steer(uid, promote)
 		}
 		calm := len(w.log)
 		for w.place() || w.obey() || w.tick() {
@@ -275,6 +353,8 @@ func (w *world) inspect() {
 		if j.Stopping || !j.Spec.Type.Service() {
 			require.True(w.t, j.State().Terminal(), "job %s is %v", name, j.State())
 		}
+		require.False(w.t, j.Update.Live(), "job %s: %+v", name, j.Update)
+		require.Zero(w.t, j.Surge, "job %s", name)
 		at := map[cluster.HostID]int{}
 		for t := range w.state.TasksOf(j.UID, 0) {
 			require.False(w.t, t.Removed || t.Key.IsCopy(), "task %v", t.Key)
