@@ -119,10 +119,11 @@ type (
 		// Message is what the host manager said of a launch that it gave back.
 		Message string `cbor:",omitempty"`
 	}
-	// InstanceAdded gives a daemon an instance on a host.
+	// InstanceAdded gives a daemon an instance on a host, by the present version or, where it says so, an earlier one.
 	InstanceAdded struct {
-		Task TaskKey
-		Host HostID
+		Task    TaskKey
+		Host    HostID
+		Version uint64 `cbor:",omitempty"`
 	}
 	// InstanceRemoved takes an instance of a daemon away: its run ends, and then its record goes.
 	InstanceRemoved struct{ Task TaskKey }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,9 +83,16 @@ func (s *State) addInstance(at Time, e *InstanceAdded) error {
 		return fmt.Errorf("task %v exists or has too high a number", e.Task)
 	case s.Host(e.Host) == nil:
 		return fmt.Errorf("no host %q", e.Host)
+	case e.Version != 0 && (!old.Update.Live() || old.SpecOf(e.Version) == nil):
+		return fmt.Errorf("nothing holds version %d back, or %d is not kept", old.Version, e.Version)
 	}
 	j := *old
-	t := &Task{Key: e.Task, Run: j.LastRun, State: j.begins(), Home: e.Host, Queued: at, ExitCode: -1, Version: j.Version}
+	t := &Task{Key: e.Task, Run: j.LastRun, State: j.begins(), Home: e.Host, Queued: at, ExitCode: -1, Version: cmp.Or(e.Version, j.Version)}
+	if t.Version != j.Version {
+		u := *j.Update
+		u.hold(1)
+		j.Update = &u
+	}
 	s.setTask(at, nil, t, &j)
 	s.setJob(at, &j)
 	return nil

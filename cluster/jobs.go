@@ -44,8 +44,8 @@ func (j *Job) begins() TaskState {
 	return TaskPending
 }
 
-// versionOf returns the version by which an instance that comes begins: the one before while an update holds the present one back.
-func (j *Job) versionOf(instance uint32) uint64 {
+// VersionOf returns the version by which an instance that comes begins: the one before while an update holds the present one back.
+func (j *Job) VersionOf(instance uint32) uint64 {
 	if u := j.Update; (u.HoldsCanaries() || u.Pauses()) && j.Spec.Wants(instance) && j.SpecOf(u.From) != nil {
 		return u.From
 	}
@@ -80,7 +80,7 @@ func (s *State) fitTasks(at Time, j *Job) (held uint32) {
 		s.removeTask(at, t, j)
 	}
 	version := func(instance uint32) uint64 {
-		v := j.versionOf(instance)
+		v := j.VersionOf(instance)
 		if v != j.Version {
 			held++
 		}
@@ -156,15 +156,12 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	case e.Update != nil:
 		j.Update.Total = left
 	case j.Update.Live():
-		j.Update.Total += held
 		for _, i := range j.Update.Active {
 			if !old.Spec.Wants(i) && j.Spec.Wants(i) { // it was to stand in, and is an instance like others now
 				j.Update.Total++
 			}
 		}
-		if held > 0 {
-			j.Update.Second, j.Update.Next = false, 0 // they may have numbers that were looked at
-		}
+		j.Update.hold(held)
 	}
 	s.lending += lends(&j) - lends(old)
 	s.setJob(at, &j)

@@ -163,6 +163,14 @@ func (u *Update) Pauses() bool {
 	return u.Live() && !u.Back() && (u.State == UpdatePaused || u.State == UpdateInitialized && u.Policy.StartPaused)
 }
 
+// hold takes in instances that came by the version before.
+func (u *Update) hold(more uint32) {
+	if more > 0 {
+		u.Total += more
+		u.Second, u.Next = false, 0 // they may have numbers that were looked at
+	}
+}
+
 // Reached reports whether the instance runs, or will run next, what the update brings.
 func (u *Update) Reached(t *Task) bool {
 	switch {

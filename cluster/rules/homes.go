@@ -67,7 +67,11 @@ func cover(tx *Tx, j *cluster.Job, hosts []cluster.HostID) error {
 		for len(taken) > 0 && taken[0] == number {
 			taken, number = taken[1:], number+1
 		}
-		if err := tx.Emit(&cluster.InstanceAdded{Task: cluster.MakeTaskKey(j.UID, number), Host: id}); err != nil {
+		e := &cluster.InstanceAdded{Task: cluster.MakeTaskKey(j.UID, number), Host: id}
+		if v := j.VersionOf(number); v != j.Version && suits(j.SpecOf(v), within, tx.State().Host(id)) {
+			e.Version = v
+		}
+		if err := tx.Emit(e); err != nil {
 			return err
 		}
 		number++

@@ -57,7 +57,7 @@ func newServing(t require.TestingT, spec *cluster.JobSpec, hosts int) *serving {
 	w := &serving{t: t, state: cluster.NewState(), now: cluster.Time(time.Hour), timers: rules.NewTimers(0)}
 	w.do(func(tx *rules.Tx) error {
 		for i := range hosts {
-			if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: cluster.Machine{Capacity: amounts(100, 100), Capabilities: cluster.CanHealthChecks}}); err != nil {
+			if err := tx.Emit(reported(hostID(i))); err != nil {
 				return err
 			}
 		}
@@ -67,6 +67,11 @@ func newServing(t require.TestingT, spec *cluster.JobSpec, hosts int) *serving {
 }
 
 func hostID(i int) cluster.HostID { return cluster.MakeHostID("s", fmt.Sprint("h", i)) }
+
+// reported has a host be there, for the first time or again.
+func reported(h cluster.HostID) *cluster.HostReported {
+	return &cluster.HostReported{ID: h, Machine: cluster.Machine{Capacity: amounts(100, 100), Capabilities: cluster.CanHealthChecks}}
+}
 
 // do runs a command as the writer does, and checks the availability budget of everything that followed by itself.
 func (w *serving) do(command func(tx *rules.Tx) error) {
@@ -992,6 +997,59 @@ func TestAJobGrowsByWhatIsKnownToServe(t *testing.T) {
 	}
 }
 
+// So does a daemon on hosts that join, whatever holds its update back: they have the new spec with the others.
+func TestADaemonGrowsByWhatIsKnownToServe(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy cluster.UpdatePolicy
+		held   func(*cluster.Update)
+		goesOn func(*cluster.Update)
+		before int // instances by the version before
+	}{
+		"it awaits promotion": {cluster.UpdatePolicy{Canaries: 1}, func(*cluster.Update) {}, promote, 3},
+		"it starts paused":    {cluster.UpdatePolicy{StartPaused: true}, func(*cluster.Update) {}, resume, 4},
+		"it is paused":        {cluster.UpdatePolicy{}, pause, resume, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, daemonSpec(serves, 0, nil), 3)
+			w.settle()
+			w.update(daemonSpec(serves, 1, &c.policy))
+			w.steer(c.held)
+			w.settle()
+			w.emit(reported(hostID(3)))
+			w.settle()
+			before := 0
+			for _, run := range w.runs() {
+				if run[0] == 1 {
+					before++
+				}
+			}
+			require.Equal(t, c.before, before, "%v", w)
+			require.Len(t, w.runs(), 4)
+			w.steer(c.goesOn)
+			w.settle()
+			w.succeeded(4)
+			for _, run := range w.runs() {
+				require.EqualValues(t, 2, run[0], "%v", w)
+			}
+		})
+	}
+}
+
+// A host that only the new spec is for gets its instance by that: by the version before it could run nothing.
+func TestADaemonComesToHostsThatOnlyItsNewSpecIsFor(t *testing.T) {
+	before := daemonSpec(serves, 0, nil)
+	before.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: string(hostID(3))}, Comparison: cluster.Equal}
+	w := newServing(t, before, 4)
+	w.settle()
+	require.Len(t, w.runs(), 3)
+	w.update(daemonSpec(serves, 1, &cluster.UpdatePolicy{StartPaused: true}))
+	w.settle()
+	require.Equal(t, map[uint32][2]uint64{0: {1, 1}, 1: {1, 1}, 2: {1, 1}, 3: {2, 1}}, w.runs(), "%v", w)
+	w.steer(resume)
+	w.settle()
+	w.succeeded(3)
+}
+
 // Nor does a job grow by what an update has yet to bring, or an instance that comes a second time keep the version before.
 func TestAJobGrowsByNothingThatIsHeldBack(t *testing.T) {
 	versions := func(w *serving) (all []uint64) {
@@ -1555,13 +1613,13 @@ func (w *serving) stir(t *rapid.T, number int) {
 		w.do(func(tx *rules.Tx) error {
 			return rules.Rollback(tx, j, j.Versions()[0].Number, cluster.ReasonRequested, "")
 		})
-	case what == 3:
+	case what == 3 && w.state.Host(h) != nil:
 		drain := rapid.Bool().Draw(t, "drain")
 		w.emit(&cluster.HostDrain{ID: h, Drain: drain, Move: drain})
-	case what == 4 && rapid.Bool().Draw(t, "away"):
+	case what == 4 && w.state.Host(h) != nil && rapid.Bool().Draw(t, "away"):
 		w.emit(&cluster.HostUnreached{ID: h})
 	case what == 4:
-		w.emit(&cluster.HostReported{ID: h, Machine: *w.state.Host(h).Machine})
+		w.emit(reported(h))
 	case what == 5 && task.State.Bound():
 		w.report(task, rapid.SampledFrom([]cluster.TaskState{cluster.TaskLost, cluster.TaskFailed}).Draw(t, "end"))
 	case what == 6 && task.State.Bound() && !task.State.Vacating():
@@ -1605,7 +1663,7 @@ func (w *serving) stir(t *rapid.T, number int) {
 func TestUpdatesComeToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := []cluster.JobType{cluster.Stateless, cluster.Stateless, cluster.Stateful, cluster.Daemon, cluster.Batch, cluster.Batch}
-		w := newServing(t, anySpec(t, rapid.SampledFrom(kinds).Draw(t, "kind"), 0), 4)
+		w := newServing(t, anySpec(t, rapid.SampledFrom(kinds).Draw(t, "kind"), 0), rapid.IntRange(3, 4).Draw(t, "hosts"))
 		over := func(j *cluster.Job) bool { return j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() }
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			if over(w.state.Job(servingJob)) {
@@ -1614,7 +1672,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 			w.stir(t, i+1)
 		}
 		for i := range 4 {
-			w.emit(&cluster.HostReported{ID: hostID(i), Machine: *w.state.Host(hostID(i)).Machine}, &cluster.HostDrain{ID: hostID(i)})
+			w.emit(reported(hostID(i)), &cluster.HostDrain{ID: hostID(i)})
 		}
 		w.emit(&cluster.ModeSet{})
 		w.steer(resume)
@@ -1791,9 +1849,7 @@ func TestUpdatesOfDaemonsWhileHostsComeAndGo(t *testing.T) {
 	drain := &cluster.HostDrain{ID: hostID(0), Drain: true}
 	resume := &cluster.HostDrain{ID: hostID(0)}
 	away := &cluster.HostUnreached{ID: hostID(0)}
-	seen := func(i int) cluster.Event {
-		return &cluster.HostReported{ID: hostID(i), Machine: cluster.Machine{Capacity: amounts(100, 100), Capabilities: cluster.CanHealthChecks}}
-	}
+	seen := func(i int) cluster.Event { return reported(hostID(i)) }
 	removed := []cluster.Event{away, &cluster.TaskStatus{Task: cluster.MakeTaskKey(servingJob, 0), Run: 1, State: cluster.TaskLost}, &cluster.HostRemoved{ID: hostID(0)}}
 	for name, c := range map[string]struct {
 		before, within []cluster.Event

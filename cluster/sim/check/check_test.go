@@ -212,6 +212,17 @@ func TestEachRule(t *testing.T) {
 			l.add(&cluster.InstanceAdded{Task: key(0), Host: a}, &cluster.HostRemoved{ID: a}, &cluster.HostReported{ID: a, Machine: machine()},
 				&cluster.InstanceAdded{Task: key(0), Host: a})
 		}},
+		{"a daemon comes to a host while canaries wait", "", func(s *cluster.JobSpec) { s.Type, s.Instances = cluster.Daemon, 0 }, func(l *log) {
+			by := updating(cluster.UpdatePolicy{Canaries: 1})
+			by.Spec.Type, by.Spec.Instances, by.Spec.Task.Resources.Fixed[cluster.CPU] = cluster.Daemon, 0, 5000
+			l.add(by, &cluster.InstanceAdded{Task: key(0), Host: a, Version: 1}, placed(0, 1, a))
+		}},
+		{
+			"a daemon comes to a host by a version before, though nothing is held back", check.Life,
+			func(s *cluster.JobSpec) { s.Type, s.Instances = cluster.Daemon, 0 }, func(l *log) {
+				l.add(asking(500), &cluster.InstanceAdded{Task: key(0), Host: a, Version: 1})
+			},
+		},
 		{"placed twice", check.Once, nil, func(l *log) { l.add(placed(0, 1, a), placed(0, 2, b)) }},
 		{"a run number again", check.Once, nil, func(l *log) {
 			l.add(placed(0, 1, a), status(0, 1, cluster.TaskLost), &cluster.TaskRequeued{Task: key(0)}, placed(0, 1, b))

@@ -341,6 +341,11 @@ func (c *Checker) addInstance(e *cluster.InstanceAdded) {
 	}
 	t := &j.tasks[k.Instance()]
 	t.gone, t.again, t.since, t.spec, t.home = false, true, c.at, j.spec, e.Host
+	if e.Version != 0 {
+		if t.spec = j.comesBy(k.Instance()); j.specs[e.Version-1] != t.spec {
+			c.report(Life, "task %v begins by version %d, which is not the one before what is held back", k, e.Version)
+		}
+	}
 	if c.enter(k, t, waiting); j.waits {
 		c.enter(k, t, resting)
 	}

@@ -54,7 +54,7 @@ func (j *job) follow(by *cluster.Update) {
 // comesBy returns the spec that an instance which comes runs by: the one before while nobody has promoted the canaries, or resumed what
 // is paused.
 func (j *job) comesBy(instance uint32) *cluster.JobSpec {
-	if u := j.update; (u.HoldsCanaries() || u.Pauses()) && instance < j.spec.Instances && u.From-1 < uint64(len(j.specs)) {
+	if u := j.update; (u.HoldsCanaries() || u.Pauses()) && j.spec.Wants(instance) && u.From-1 < uint64(len(j.specs)) {
 		return j.specs[u.From-1]
 	}
 	return j.spec
