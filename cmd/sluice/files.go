@@ -32,7 +32,7 @@ Values of secrets are not told; an update that leaves them out keeps them.`,
 				return err
 			}
 			job := res.GetJob()
-			if version == 0 || version == job.GetVersion() {
+			if given := uintFlag(cmd, "version", version); given == nil || version == job.GetVersion() {
 				return a.showFile(fmt.Sprintf("job %s, version %d", job.GetName(), job.GetVersion()), job.GetSpec())
 			}
 			versions, _, err := c.versions(cmd.Context(), args[0], 0)

@@ -49,6 +49,9 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 	require.Equal(t, strings.Replace(first, "version 1", "version 1 of 2", 1), file("job", "file", "sleep", "--version", "1"))
 	require.Equal(t, answer{exitNotFound, "", "sluice: version 3 of job sleep is not kept: `sluice job history sleep` lists those that are\n"},
 		try(t, "", "job", "file", "sleep", "--version", "3"))
+	require.Contains(t, try(t, "", "job", "file", "sleep", "--version", "0").err, "version 0 of job sleep is not kept")
+	require.Contains(t, try(t, first, "job", "update", "-", "--expected-version", "0").err, "--expected-version: is required")
+	require.Contains(t, file("job", "file", "sleep"), "# job sleep, version 2\n")
 	require.Equal(t, exitUsage, try(t, "", "job", "file", "sleep", "-o", "json").code)
 
 	pool := "path: root/a\nresources:\n- dimension: cpu_milli\n  reservation: 500\n  limit: 4000\n"
@@ -66,6 +69,7 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 		"sluice: rules[1].pool: there is no pool root/nine yet: jobs that it finds are refused\n" +
 			"sluice: rules[3].pool: root/b has pools below it: jobs that it finds are refused\n",
 	}, try(t, rules, "pool", "mapping", "set", "--file", "-"))
+	require.Contains(t, try(t, pool, "pool", "update", "--file", "-", "--expected-version", "0").err, "--expected-version: is required")
 	text := file("pool", "file", "root/a")
 	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
 	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)

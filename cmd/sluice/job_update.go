@@ -19,7 +19,7 @@ import (
 )
 
 func newJobUpdateCommand(a *app) *cobra.Command {
-	req := &sluicev1.UpdateJobRequest{}
+	req, version := &sluicev1.UpdateJobRequest{}, uint64(0)
 	cmd := &cobra.Command{
 		Use:   "update FILE",
 		Short: "Replace the contents of a job by those of a YAML file; \"-\" reads standard input",
@@ -40,7 +40,7 @@ superseded.`,
 			}
 			defer c.close()
 			req.IdempotencyKey = rand.Text()
-			job, _, err := c.update(cmd.Context(), req)
+			job, _, err := c.update(cmd.Context(), req, uintFlag(cmd, "expected-version", version))
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ superseded.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&req.ExpectedVersion, "expected-version", 0, "the version that the file was made from; without it, the present one")
+	cmd.Flags().Uint64Var(&version, "expected-version", 0, "the version that the file was made from; without it, the present one")
 	cmd.Flags().StringVar(&req.Description, "description", "", "kept in the job's history")
 	return cmd
 }
@@ -66,15 +66,15 @@ func readJob(a *app, file string) (*sluicev1.JobSpec, error) {
 	return specs[0], nil
 }
 
-// update sends a spec, for the present version where the request names none, and returns the answer and the job as it was
+// update sends a spec, for the present version where none is expected, and returns the answer and the job as it was
 // before.
-func (c *client) update(ctx context.Context, req *sluicev1.UpdateJobRequest) (now, before *sluicev1.Job, err error) {
+func (c *client) update(ctx context.Context, req *sluicev1.UpdateJobRequest, expected *uint64) (now, before *sluicev1.Job, err error) {
 	was, err := call(ctx, c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: req.Spec.GetName()})
 	if err != nil {
 		return nil, nil, err
 	}
-	if req.ExpectedVersion == 0 {
-		req.ExpectedVersion = was.GetJob().GetVersion()
+	if req.ExpectedVersion = was.GetJob().GetVersion(); expected != nil {
+		req.ExpectedVersion = *expected
 	}
 	res, err := call(ctx, c, c.jobs.UpdateJob, req)
 	return res.GetJob(), was.GetJob(), err
@@ -100,7 +100,7 @@ which did not come to its end, would begin again.`,
 				return err
 			}
 			defer c.close()
-			would, now, err := c.update(cmd.Context(), req)
+			would, now, err := c.update(cmd.Context(), req, nil)
 			if err != nil {
 				return err
 			}

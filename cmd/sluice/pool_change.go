@@ -28,12 +28,12 @@ are changed one after the other, up to the first that is refused.`,
 			switch {
 			case err != nil:
 				return err
-			case version != 0 && len(specs) > 1:
+			case cmd.Flags().Changed("expected-version") && len(specs) > 1:
 				return usageError(cmd, errors.New("--expected-version is about one pool"))
 			}
 			return a.forPools(cmd, specs, func(c *client, spec *sluicev1.PoolSpec) (*sluicev1.Pool, string, error) {
 				req := &sluicev1.UpdatePoolRequest{Spec: spec, ExpectedVersion: version}
-				if version == 0 {
+				if !cmd.Flags().Changed("expected-version") {
 					old, err := call(cmd.Context(), c, c.pools.GetPool, &sluicev1.GetPoolRequest{Path: spec.GetPath()})
 					if err != nil {
 						return nil, "", err
