@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -76,8 +77,12 @@ func (a *taskService) awaitRun(ctx context.Context, r *sluicev1.TaskLogsRequest)
 		case launched >= wanted:
 			return t, j, nil
 		case !r.Follow || t.State.Terminal():
+			last := "none has been launched"
+			if launched > 0 {
+				last = fmt.Sprintf("the last one that has been launched is run %d", launched)
+			}
 			return nil, nil, resourceError(codes.FailedPrecondition, "job", r.Job,
-				"instance %d has no output of run %d: it is %v, and %d runs have been launched", r.Instance, wanted, t.State, launched)
+				"instance %d has no output of run %d: it is %v, and %s", r.Instance, wanted, t.State, last)
 		}
 		if err := a.s.await(ctx, w.C); err != nil {
 			return nil, nil, err

@@ -184,7 +184,7 @@ func TestTaskLogsWithoutARun(t *testing.T) {
 	a.submit(t, sleepJob("job"))
 	_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job"})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err))
-	require.Contains(t, err.Error(), "no output of run 1: it is PENDING, and 0 runs have been launched")
+	require.Contains(t, err.Error(), "no output of run 1: it is PENDING, and none has been launched")
 
 	// Once a shard runs it, those who waited get it.
 	done := make(chan error, 1)
@@ -275,7 +275,9 @@ func TestTaskLogsOfAnInstanceThatHasNotRun(t *testing.T) {
 
 	_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Instance: 1})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), err)
-	require.Contains(t, err.Error(), "instance 1 has no output of run 1: it is PENDING, and 0 runs have been launched")
+	require.Contains(t, err.Error(), "instance 1 has no output of run 1: it is PENDING, and none has been launched")
+	_, err = a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Run: proto.Uint32(2)})
+	require.Contains(t, err.Error(), "instance 0 has no output of run 2: it is RUNNING, and the last one that has been launched is run 1")
 	require.Len(t, a.Shards(), 1, "none without a name")
 
 	// Who follows waits for its first run.

@@ -111,7 +111,10 @@ func pages(limit uint32, next func(size uint32, token string) (int, string, erro
 
 // cut says that there is more than a list shows.
 func (a *app) cut(more bool, limit uint32) {
-	if more {
+	switch {
+	case more && limit == 1:
+		fmt.Fprintln(a.err, "sluice: the first one is shown; see --limit")
+	case more:
 		fmt.Fprintf(a.err, "sluice: the first %d are shown; see --limit\n", limit)
 	}
 }
