@@ -70,6 +70,8 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 			"sluice: rules[3].pool: root/b has pools below it: jobs that it finds are refused\n",
 	}, try(t, rules, "pool", "mapping", "set", "--file", "-"))
 	require.Contains(t, try(t, pool, "pool", "update", "--file", "-", "--expected-version", "0").err, "--expected-version: is required")
+	refused = try(t, strings.Replace(pool, "root/a", "root/b", 1)+"---\n"+strings.Replace(pool, "500", "5000", 1), "pool", "update", "--file", "-")
+	require.Equal(t, "sluice: pool \"root/a\": spec.resources[0].reservation: is 5000: the limit is 4000\n", refused.err)
 	text := file("pool", "file", "root/a")
 	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
 	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)

@@ -251,6 +251,8 @@ func TestMisspeltDimensions(t *testing.T) {
 	require.Contains(t, a.err, `sluice: resources[1].dimension: "cpu_mili" is taken for the name of a named resource: did you mean "cpu_milli"?`)
 	require.Contains(t, a.err, `sluice: resources[2].dimension: "memory" is taken for the name of a named resource: did you mean "memory_bytes"?`)
 	require.Equal(t, 2, strings.Count(a.err, "did you mean"))
+	a = try(t, "path: root/b\n---\n"+file, "pool", "create", "--file", "-", "--server", "127.0.0.1:1")
+	require.Contains(t, a.err, `sluice: pool "root/a": resources[1].dimension: `)
 }
 
 func TestBindingsAreGivenWithFlags(t *testing.T) {

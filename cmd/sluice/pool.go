@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -119,10 +120,23 @@ func (a *app) forPools(cmd *cobra.Command, specs []*sluicev1.PoolSpec, do func(*
 			err = a.showOne(len(specs), p, func(w io.Writer) { fmt.Fprintf(w, "pool %s %s\n", p.GetSpec().GetPath(), done) })
 		}
 		if err != nil {
-			return err
+			return renamed(err, func(line string) string {
+				if strings.HasPrefix(line, "spec.") {
+					line = amongPools(specs, spec) + line
+				}
+				return line
+			})
 		}
 	}
 	return nil
+}
+
+// amongPools says which pool of a file something is said of, where there are several.
+func amongPools(specs []*sluicev1.PoolSpec, p *sluicev1.PoolSpec) string {
+	if len(specs) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("pool %q: ", p.GetPath())
 }
 
 func poolSpecs(a *app, cmd *cobra.Command, args []string, description, file string) ([]*sluicev1.PoolSpec, error) {
@@ -140,13 +154,13 @@ func poolSpecs(a *app, cmd *cobra.Command, args []string, description, file stri
 		return nil, err
 	}
 	for _, p := range specs {
-		a.doubtDimensions(p)
+		a.doubtDimensions(p, amongPools(specs, p))
 	}
 	return specs, nil
 }
 
 // doubtDimensions tells of dimensions that count as named resources, since they are not quite one that every host has.
-func (a *app) doubtDimensions(p *sluicev1.PoolSpec) {
+func (a *app) doubtDimensions(p *sluicev1.PoolSpec, which string) {
 	var fixed []string
 	for d := range cluster.NumDimensions {
 		fixed = append(fixed, cluster.Dimension(d).String())
@@ -155,7 +169,7 @@ func (a *app) doubtDimensions(p *sluicev1.PoolSpec) {
 		name := r.GetDimension()
 		near := cmp.Or(cluster.DimensionCalled(name), jobfile.Nearest(name, fixed))
 		if near != "" && near != name {
-			fmt.Fprintf(a.err, "sluice: resources[%d].dimension: %q is taken for the name of a named resource: did you mean %q?\n", i, name, near)
+			fmt.Fprintf(a.err, "sluice: %sresources[%d].dimension: %q is taken for the name of a named resource: did you mean %q?\n", which, i, name, near)
 		}
 	}
 }
