@@ -140,6 +140,9 @@ func (r *runFlags) read(cmd *cobra.Command, name string, command []string) error
 	usage := func(format string, args ...any) error { return exitError{exitUsage, fmt.Errorf(format, args...)} }
 	amount := func(flag, value string, parse func(string) (int64, error)) int64 {
 		n, err := parse(value)
+		if err == nil && n < 0 {
+			err = fmt.Errorf("%q is negative", value)
+		}
 		if err != nil {
 			wrong = append(wrong, usage("--%s: %w", flag, err))
 		}

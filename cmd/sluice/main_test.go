@@ -132,6 +132,7 @@ func TestUsageErrors(t *testing.T) {
 		"job run a --":                                                "COMMAND is missing: give it after --",
 		"job run a true":                                              `unexpected argument "true": the command comes after --`,
 		"job run a b -- true":                                         `unexpected argument "b": the command comes after --`,
+		"job run a --cpu -1 -- true":                                  `--cpu: "-1" is negative`,
 		"job run a --cpu 1x -- true":                                  `--cpu: "1x" is not an amount such as 2, 0.5 or 500m`,
 		"job run a --memory 1X -- true":                               `--memory: "1X": unknown unit "X"`,
 		"job run a --gpu 1.5 -- true":                                 `--gpu: "1.5" is neither whole devices nor a part of one`,
