@@ -156,6 +156,9 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	case e.Update != nil:
 		j.Update.Total = left
 	case j.Update.Live():
+		if j.Spec.Type != Daemon {
+			j.Update.Total = min(j.Update.Total, j.Spec.Instances)
+		}
 		for _, i := range j.Update.Active {
 			if !old.Spec.Wants(i) && j.Spec.Wants(i) { // it was to stand in, and is an instance like others now
 				j.Update.Total++

@@ -121,7 +121,7 @@ type Update struct {
 	Next   uint32   `cbor:",omitempty"`
 	Active []uint32 `cbor:",omitempty"` // instances that were touched and are not good yet, sorted
 	Failed []uint32 `cbor:",omitempty"` // instances that failed, sorted
-	Total  uint32   `cbor:",omitempty"` // instances that there were to change when it began; once it has succeeded, those that there were
+	Total  uint32   `cbor:",omitempty"` // instances to change when it began, no more than there are; once it has succeeded, those that there were
 	Begun  uint32   `cbor:",omitempty"` // of them, those that were touched and run for it
 	Good   uint32   `cbor:",omitempty"` // of them, those that became good
 }

@@ -1103,6 +1103,17 @@ func TestWhoWentIsNotCounted(t *testing.T) {
 	w.scale(1)
 	w.settle()
 	w.succeeded(1)
+
+	w.scale(4)
+	w.settle()
+	w.update(serviceSpec(4, serves, 2, &cluster.UpdatePolicy{StartPaused: true}))
+	for _, instances := range []uint32{1, 3} { // also before it goes on
+		w.scale(instances)
+		require.Equal(t, instances, w.state.Job(servingJob).Update.Total)
+	}
+	w.steer(resume)
+	w.settle()
+	w.succeeded(3)
 }
 
 // What the next run of an instance is to be stays what the update brings when the job is scaled meanwhile: it is not run again for it, and
