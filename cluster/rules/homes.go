@@ -96,6 +96,25 @@ func suits(spec *cluster.JobSpec, within *cluster.Constraint, h *cluster.Host) b
 	return could && h.Admits(spec.Constraint, within) && h.Meets(spec.Constraint) && h.Meets(within)
 }
 
+// Opens reports whether a host is one where tasks of the job may run, whatever runs around them. within is what its pool asks of hosts.
+func Opens(h *cluster.Host, spec *cluster.JobSpec, within *cluster.Constraint) bool {
+	return h.Admits(spec.Constraint, within) && h.Meets(within) && (spec.Constraint == nil || spec.Constraint.Evaluate(h, nil) != cluster.False)
+}
+
+// holdHomes looks at all tasks that wait for the only host where they may run. Complexity: the hosts, and the tasks bound to them.
+func holdHomes(tx *Tx) (wrong error) {
+	var hosts []cluster.HostID
+	for h := range tx.State().Hosts("") {
+		hosts = append(hosts, h.ID)
+	}
+	for _, id := range hosts {
+		for _, k := range tx.State().HomeTo(id) {
+			wrong = errors.Join(wrong, holdHome(tx, k))
+		}
+	}
+	return wrong
+}
+
 // couldHave reports whether a host could have a task of the job if it were empty, and returns the devices that it would have then.
 func couldHave(h *cluster.Host, spec *cluster.JobSpec, task *cluster.TaskSpec) (gpus []uint16, could bool) {
 	gpus, could = task.GPU.Pick(h.GPUs, slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)))
@@ -136,7 +155,8 @@ func leaveHome(tx *Tx, k cluster.TaskKey) error {
 }
 
 // holdHome has the only host where a waiting task may run keep room for it, as soon as that host takes work: nobody else
-// gets what it needs there, also while it backs off. A host that could not have it if it were empty keeps nothing from others.
+// gets what it needs there, also while it backs off. A host that could not have it if it were empty, or that its job or pool keeps it from,
+// keeps nothing from others.
 func holdHome(tx *Tx, k cluster.TaskKey) error {
 	t := tx.State().Task(k)
 	if t == nil || t.Home == "" || !t.State.Waits() {
@@ -146,9 +166,10 @@ func holdHome(tx *Tx, k cluster.TaskKey) error {
 	if h == nil || h.State() != cluster.HostUp {
 		return nil
 	}
-	spec := tx.State().Job(k.Job()).SpecFor(t)
+	spec, within := tx.State().Job(k.Job()).SpecFor(t), tx.State().HostsOf(tx.State().Job(k.Job()).Spec.Pool)
 	task := spec.TaskOf(k.Instance())
 	gpus, could := couldHave(h, spec, task)
+	could = could && Opens(h, spec, within)
 	switch {
 	case could && t.State == cluster.TaskPending:
 		if now, ok := task.GPU.Pick(h.GPUs, h.GPURoom()); ok {

@@ -261,6 +261,48 @@ func TestAHomeCanWarn(t *testing.T) {
 	require.Equal(t, map[uint32]cluster.HostID{0: "s/a"}, homes)
 }
 
+// A host where a stateful task may not run any more keeps nothing for it, and does again when it may.
+func TestAHomeKeepsNothingForWhoMayNotRunThere(t *testing.T) {
+	state := running(t)
+	report(t, state, machines("h", "a"))
+	uid := submit(t, state, "stateful", func(s *cluster.JobSpec) { s.Type, s.Task.Resources = cluster.Stateful, size(600) })
+	k := cluster.MakeTaskKey(uid, 0)
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/a"})
+	settle(t, state, at(0), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	tx := rules.Begin(state, at(0))
+	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
+	require.NoError(t, err)
+	require.NoError(t, rules.Settle(tx))
+	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+	here := cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: "s/a"}, Comparison: cluster.Greater}
+	there, around := here, cluster.Constraint{Op: cluster.TaskLabel, Label: cluster.KeyValue{Key: "app", Value: "web"}, Domain: cluster.DomainHost}
+	there.Comparison = cluster.Equal
+	pool := *state.Pool(state.Job(uid).Spec.Pool)
+	for name, c := range map[string]struct {
+		constraint *cluster.Constraint
+		hosts      []cluster.KeyValue
+		want       cluster.TaskState
+	}{
+		"elsewhere by its job":    {&there, nil, cluster.TaskPending},
+		"here by its job":         {&here, nil, cluster.TaskReserved},
+		"where others allow it":   {&around, nil, cluster.TaskReserved},
+		"elsewhere by its pool":   {nil, []cluster.KeyValue{{Key: cluster.LabelHostname, Value: "s/h"}}, cluster.TaskPending},
+		"here by its pool":        {nil, []cluster.KeyValue{here.Label}, cluster.TaskReserved},
+		"nowhere else in the end": {nil, nil, cluster.TaskReserved},
+	} {
+		spec := *state.Job(uid).Spec
+		spec.Constraint, pool.Hosts = c.constraint, c.hosts
+		settle(t, state, at(0), &cluster.JobUpdated{Job: uid, Spec: &spec, Update: &cluster.Update{From: state.Job(uid).Version}})
+		settle(t, state, at(0), &cluster.PoolPut{Pool: pool})
+		require.Equal(t, c.want, state.Task(k).State, name)
+		room := size(1000)
+		if c.want == cluster.TaskReserved {
+			room = size(400)
+		}
+		require.Equal(t, room, state.Host("s/a").Room(), name)
+	}
+}
+
 // A job with a controller ends as that does, and takes the others with it.
 func TestAJobEndsWithItsController(t *testing.T) {
 	for end, want := range map[cluster.TaskState]cluster.JobState{

@@ -27,6 +27,9 @@ func Settle(tx *Tx) (wrong error) {
 	case len(tx.state.Changed().Pools) > 0: // whose hosts may be others
 		fail(goOn(tx))
 	}
+	if len(tx.state.Changed().Pools) > 0 {
+		fail(holdHomes(tx))
+	}
 	for jobs, hosts, tasks := 0, 0, 0; ; {
 		changed := tx.state.Changed()
 		touched := distinct(changed.Jobs[jobs:])

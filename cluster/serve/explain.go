@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -146,7 +147,7 @@ func explainUnqueued(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) *slu
 		w.BindingPool, w.BindingDimension = string(limit), dimension
 	case t.Home != "": // room is held for it as soon as its host takes work
 		w.Reason = waitingForHome
-		explainHome(w, in.Host(t.Home), t, j)
+		explainHome(in, w, t, j)
 	default:
 		return nil
 	}
@@ -185,8 +186,9 @@ func explainWaiting(why *cycle.Waiting, known bool) *sluicev1.WaitingExplanation
 	return w
 }
 
-// explainHome says why the only host where a task may run, nil if nothing is known of it, does not take it, and what would help.
-func explainHome(w *sluicev1.WaitingExplanation, h *cluster.Host, t *cluster.Task, j *cluster.Job) {
+// explainHome says why the only host where a task may run does not take it, and what would help.
+func explainHome(in *cluster.Snapshot, w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluster.Job) {
+	h := in.Host(t.Home)
 	tally, help := &sluicev1.HostTally{Reason: string(cycle.HostTooSmall), Hosts: 1}, &cycle.Unblocker{}
 	switch {
 	case h == nil || h.State() == cluster.HostUnreachable:
@@ -194,8 +196,14 @@ func explainHome(w *sluicev1.WaitingExplanation, h *cluster.Host, t *cluster.Tas
 	case h.State() == cluster.HostDraining:
 		tally.Reason, help = string(cycle.HostDraining), &cycle.Unblocker{Kind: cycle.ResumeHost, Host: t.Home}
 	default:
-		task := j.TaskFor(t)
-		if missing := j.SpecFor(t).NeedsFor(task) &^ h.Capabilities; missing != 0 {
+		task, spec, within := j.TaskFor(t), j.SpecFor(t), in.HostsOf(j.Spec.Pool)
+		if !h.Admits(spec.Constraint, within) {
+			tally.Reason = string(cycle.HostExclusive)
+		} else if !h.Meets(within) {
+			tally.Reason = string(cycle.HostOutside)
+		} else if !rules.Opens(h, spec, within) {
+			tally.Reason = string(cycle.HostMismatch)
+		} else if missing := spec.NeedsFor(task) &^ h.Capabilities; missing != 0 {
 			tally.Reason, tally.Detail = string(cycle.HostIncapable), missing.First().String()
 		} else if lacking := task.Resources.Lacking(h.Capacity); len(lacking) > 0 {
 			tally.Detail = lacking[0]
@@ -453,6 +461,8 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 		why := map[string]string{
 			string(cycle.HostDraining): "is draining", string(cycle.HostUnreachable): "is unreachable",
 			string(cycle.HostTooSmall): "has too little " + w.Tally[0].Detail + ", even empty", string(cycle.HostWrongGPU): "has no such GPUs",
+			string(cycle.HostExclusive): "is kept for others", string(cycle.HostOutside): "is not among the hosts of its pool",
+			string(cycle.HostMismatch):  "does not meet the constraints",
 			string(cycle.HostIncapable): "has a host manager that cannot do what it needs: " + w.Tally[0].Detail,
 		}[w.Tally[0].Reason]
 		return strings.Join(append([]string{fmt.Sprintf("it runs on host %s only, which %s", t.Home, why)}, helps(w, "or: ")...), "\n")

@@ -654,6 +654,14 @@ func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 	require.Equal(t, "memory_bytes", explain().GetWaiting().Tally[0].Detail)
 	asks(cluster.TaskSpec{GPU: cluster.GPURequest{Milli: 500}})
 	require.Contains(t, explain().Summary, "which has no such GPUs\n")
+	spec := *a.Snapshot().Job(1).Spec
+	spec.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: "s/h"}, Comparison: cluster.Equal}
+	a.emit(t, &cluster.JobUpdated{Job: 1, Spec: &spec}, &cluster.TaskUpdated{Task: k, Version: a.Snapshot().Job(1).Version + 1})
+	require.Contains(t, explain().Summary, "it runs on host s/h only, which does not meet the constraints\n")
+	p := *a.Snapshot().Pool(cluster.DefaultPool)
+	p.Hosts = []cluster.KeyValue{{Key: cluster.LabelHostname, Value: "s/other"}}
+	a.emit(t, &cluster.PoolPut{Pool: p})
+	require.Contains(t, explain().Summary, "it runs on host s/h only, which is not among the hosts of its pool\n")
 }
 
 // TestWhatKeepsATaskOutIsNamed: by its rule, whatever hosts there are, and with a dimension where the rule has one.
