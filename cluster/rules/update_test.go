@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,8 +80,12 @@ func (w *serving) do(command func(tx *rules.Tx) error) {
 	require.NoError(w.t, command(tx))
 	ready := w.ready()
 	require.NoError(w.t, rules.Settle(tx))
-	if j := w.state.Job(servingJob); w.ready() < ready && !j.Stopping && j.Spec.Type.Service() {
-		require.LessOrEqual(w.t, w.away(j), j.Spec.MaxAway(), "%d were ready and %d are, of %d", ready, w.ready(), j.Spec.Instances)
+	ready = slices.DeleteFunc(ready, func(k cluster.TaskKey) bool {
+		t := w.state.Task(k)
+		return t == nil || t.Ready != 0 || t.Removed && w.state.Job(servingJob).Spec.Type == cluster.Daemon
+	})
+	if j := w.state.Job(servingJob); len(ready) > 0 && !j.Stopping && j.Spec.Type.Service() {
+		require.LessOrEqual(w.t, w.away(j), j.Spec.MaxAway(), "%v were ready, of %d", ready, j.Spec.Instances)
 	}
 	w.records = append(w.records, tx.Records()...)
 	w.check()
@@ -89,14 +94,14 @@ func (w *serving) do(command func(tx *rules.Tx) error) {
 	w.timers.Note(snapshot, changes, false)
 }
 
-// ready counts the instances that are ready, but for those of daemons that leave hosts which take no work: nobody lacks them.
-func (w *serving) ready() (n int) {
+// ready returns the instances that are ready, but for those of daemons that leave hosts which take no work: nobody lacks them.
+func (w *serving) ready() (all []cluster.TaskKey) {
 	for _, t := range w.tasks() {
 		if t.Ready != 0 && (w.state.Job(servingJob).Spec.Type != cluster.Daemon || w.state.Host(t.Home).State() == cluster.HostUp) {
-			n++
+			all = append(all, t.Key)
 		}
 	}
-	return n
+	return all
 }
 
 // away counts the instances that the job lacks. A daemon has none where hosts take no work or it was stopped.
@@ -164,7 +169,7 @@ func (w *serving) turn(t *cluster.Task) bool {
 	case t.State == cluster.TaskPending || t.State == cluster.TaskReserved:
 		for i := range 10 {
 			at := hostID((i + int(t.Key.Instance())) % 10)
-			if h := w.state.Host(at); h == nil || h.State() != cluster.HostUp || !j.TaskFor(t).Resources.Fits(h.Room()) || t.Home != "" && t.Home != at {
+			if h := w.state.Host(at); h == nil || h.State() != cluster.HostUp || !h.Meets(w.state.HostsOf(j.Spec.Pool)) || !h.Meets(j.SpecFor(t).Constraint) || !j.TaskFor(t).Resources.Fits(h.Room()) || t.Home != "" && t.Home != at {
 				continue
 			}
 			w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.Placed{Task: t.Key, Run: t.Run + 1, Host: at}) })
@@ -244,7 +249,7 @@ func (w *serving) quiet() bool {
 		return false
 	}
 	for _, t := range w.tasks() {
-		well := j.TaskFor(t).Processes[0].Command[0] == serves
+		well := j.TaskFor(t).Processes[0].Command[0] == serves && (t.Home == "" || rules.Opens(w.state.Host(t.Home), j.SpecFor(t), w.state.HostsOf(j.Spec.Pool)))
 		if t.State.Vacating() || well && t.Ready == 0 && !t.State.Terminal() {
 			return false
 		}
@@ -1599,6 +1604,9 @@ func anySpec(t *rapid.T, kind cluster.JobType, number int) *cluster.JobSpec {
 		s.Limits.MaxRunTime = 3 * time.Minute // longer than it ever backs off, so that at times all run
 	}
 	s.Preemption.Kill = s.Preemptible && one(5, "kill")
+	if one(4, "constrained") && (kind == cluster.Stateless || kind == cluster.Daemon) {
+		s.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: string(hostID(rapid.IntRange(0, 3).Draw(t, "but")))}, Comparison: cluster.Equal}
+	}
 	switch kind {
 	case cluster.Daemon:
 		s.Instances, s.Limits.MaxRunning = 0, 0
@@ -1614,7 +1622,10 @@ func anySpec(t *rapid.T, kind cluster.JobType, number int) *cluster.JobSpec {
 // stir does something at random that may happen to the job.
 func (w *serving) stir(t *rapid.T, number int) {
 	j, tasks, h := w.state.Job(servingJob), w.tasks(), hostID(rapid.IntRange(0, 3).Draw(t, "host"))
-	what, task := rapid.IntRange(0, 19).Draw(t, "what"), tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]
+	what, task := rapid.IntRange(0, 19).Draw(t, "what"), &cluster.Task{Removed: true}
+	if len(tasks) > 0 {
+		task = tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]
+	}
 	switch {
 	case what == 0:
 		w.update(anySpec(t, j.Spec.Type, number))
@@ -1659,6 +1670,13 @@ func (w *serving) stir(t *rapid.T, number int) {
 		w.timers = rules.NewTimers(0)
 		w.timers.Note(snapshot, cluster.Changes{}, true)
 		w.emit(&cluster.ModeSet{Mode: w.state.Mode()})
+	case what == 14:
+		pool := *w.state.Pool(cluster.RootPool)
+		pool.Hosts = nil
+		if rapid.Bool().Draw(t, "one host") {
+			pool.Hosts = []cluster.KeyValue{{Key: cluster.LabelHostname, Value: string(h)}}
+		}
+		w.emit(&cluster.PoolPut{Pool: pool})
 	case what == 13: // for as long nothing happens but by itself
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds")) * time.Second)
 		for at := w.timers.Next(); at != 0 && at <= w.now; at = w.timers.Next() {
@@ -1686,6 +1704,9 @@ func TestUpdatesComeToRest(t *testing.T) {
 			w.emit(reported(hostID(i)), &cluster.HostDrain{ID: hostID(i)})
 		}
 		w.emit(&cluster.ModeSet{})
+		pool := *w.state.Pool(cluster.RootPool)
+		pool.Hosts = nil
+		w.emit(&cluster.PoolPut{Pool: pool})
 		w.steer(resume)
 		w.settle()
 		if rules.AwaitsPromotion(w.state.Job(servingJob).Update) {
@@ -1696,7 +1717,11 @@ func TestUpdatesComeToRest(t *testing.T) {
 		require.False(t, j.Update.Live(), "%+v\n%v", j.Update, w)
 		require.True(t, j.Surge == 0 || !j.Bears(1), "%d instances beyond those wanted, with %d ready", j.Surge, j.Ready)
 		if j.Spec.Type == cluster.Daemon {
-			require.Len(t, w.tasks(), 4)
+			n := 4
+			if j.Spec.Constraint != nil {
+				n--
+			}
+			require.Len(t, w.tasks(), n)
 		}
 		reached := j.Update != nil && !j.Update.Restarts() && (j.Update.State == cluster.UpdateSucceeded || j.Update.State == cluster.RolledBack)
 		for _, task := range w.tasks() {
