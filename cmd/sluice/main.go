@@ -129,6 +129,9 @@ func newRootCommand(a *app) *cobra.Command {
 		Args:          noSubcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if explains(cmd) {
+				return nil
+			}
 			return a.load(cmd)
 		},
 	}
@@ -145,6 +148,11 @@ func newRootCommand(a *app) *cobra.Command {
 		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root
+}
+
+// explains reports whether the command only says how others are used, whatever the settings are.
+func explains(cmd *cobra.Command) bool {
+	return cmd.HasSubCommands() || cmd.Name() == "help" || cmd.Parent().Name() == "completion" || strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd)
 }
 
 // checkCompletion holds the command that cobra adds to what others are held to. Where it prints is settled here.

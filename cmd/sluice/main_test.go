@@ -333,6 +333,17 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
+// What only says how commands are used does so whatever the settings are.
+func TestHelpNeedsNoSettings(t *testing.T) {
+	t.Setenv("SLUICE_SERVER", "far.example:7461") // without TLS
+	for _, line := range []string{"", "--help", "help", "help job run", "job", "completion bash", "__complete job r"} {
+		got := try(t, "", strings.Fields(line)...)
+		require.Zero(t, got.code, "%s: %s", line, got.err)
+		require.NotEmpty(t, got.out, line)
+	}
+	require.Equal(t, exitUsage, try(t, "", "job", "list").code)
+}
+
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
