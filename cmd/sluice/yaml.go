@@ -33,7 +33,7 @@ func restyle(n *yaml.Node) error {
 	unseen := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 	n.Style = 0
 	switch {
-	case n.Tag == "!!str" && strings.ContainsFunc(n.Value, unseen):
+	case n.Tag == "!!str" && (n.Value == "<<" || n.Value == "=" || strings.ContainsFunc(n.Value, unseen)): // the two are more than text in YAML 1.1
 		n.Style = yaml.DoubleQuotedStyle
 	case n.Tag == "!!str":
 		return n.Encode(n.Value)

@@ -13,7 +13,8 @@ func TestJSONBecomesYAML(t *testing.T) {
 	const from = `{"name":"web","empty":{},"none":[],"tasks":[{"job":"a/0","ports":[80,81],"state":{"ready":true}},[1,[2.5]],"x"],
 "cost":1e-7,"big":1.5e+21,"nothing":null,"uid":"12",
 "script":"set -e\n\n\techo hi\n","last":["a\n  b","a\nb\n"],"y":"no","time":"12:30:45","nan":".nan","what":"?","tab":"a\tb","color":"\u001b[31m",
-"gap":"a \nb","blank":"\na","more":"a\n\n","windows":"a\r\nb","line":"a\u2028b","a\nb":"é 😀","del":"\u007f","bom":"\ufeff","sentence":"it runs on h0 (2)","":""}`
+"gap":"a \nb","blank":"\na","more":"a\n\n","windows":"a\r\nb","line":"a\u2028b","a\nb":"é 😀","del":"\u007f","bom":"\ufeff","sentence":"it runs on h0 (2)","":"",
+"merge":"<<","value":"=","<<":"a","=":"b"}`
 	const want = `name: web
 empty: {}
 none: []
@@ -65,6 +66,10 @@ del: "\x7F"
 bom: "\uFEFF"
 sentence: it runs on h0 (2)
 "": ""
+merge: "<<"
+value: "="
+"<<": a
+"=": b
 `
 	got, err := toYAML([]byte(from))
 	require.NoError(t, err)
