@@ -44,10 +44,13 @@ func (j *Job) begins() TaskState {
 	return TaskPending
 }
 
-// VersionOf returns the version by which an instance that comes begins: the one before while an update holds the present one back.
+// VersionOf returns the version by which an instance that comes begins: the one before while an update holds the present one back, if that
+// changes anything of the instance.
 func (j *Job) VersionOf(instance uint32) uint64 {
-	if u := j.Update; (u.HoldsCanaries() || u.Pauses()) && j.Spec.Wants(instance) && j.SpecOf(u.From) != nil {
-		return u.From
+	if u := j.Update; (u.HoldsCanaries() || u.Pauses()) && j.Spec.Wants(instance) {
+		if from := j.SpecOf(u.From); from != nil && from.ChangeOf(j.Spec, instance) != NoChange {
+			return u.From
+		}
 	}
 	return j.Version
 }

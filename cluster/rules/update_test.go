@@ -509,6 +509,34 @@ func TestFewAreStartedFirstForFew(t *testing.T) {
 	w.succeeded(2)
 }
 
+// Instances that come while an update is held back, and of which it changes nothing, are none that there are to change.
+func TestWhoComesUnchangedIsNotCounted(t *testing.T) {
+	policy := &cluster.UpdatePolicy{StartFirst: true, BatchSize: 3, StartPaused: true}
+	w := newServing(t, serviceSpec(4, serves, 0, policy), 3)
+	w.settle()
+	spec := serviceSpec(4, serves, 0, policy)
+	spec.Overrides = []cluster.InstanceOverride{{First: 2, Last: 2, Env: []cluster.KeyValue{{Key: "A", Value: "b"}}}}
+	w.update(spec)
+	w.scale(7)
+	require.EqualValues(t, 1, w.state.Job(servingJob).Update.Total)
+	w.settle()
+	w.steer(resume)
+	require.EqualValues(t, 1, w.state.Job(servingJob).Surge)
+	w.settle()
+	w.succeeded(1)
+
+	w = newServing(t, daemonSpec(serves, 0, nil), 3)
+	w.settle()
+	spec = daemonSpec(serves, 0, &cluster.UpdatePolicy{StartPaused: true})
+	spec.Limits.MaxUnavailable = 2
+	w.update(spec)
+	w.emit(reported(hostID(3)))
+	w.settle()
+	w.steer(resume)
+	require.Equal(t, map[uint32][2]uint64{0: {2, 1}, 1: {2, 1}, 2: {2, 1}, 3: {2, 1}}, w.runs(), "%v", w)
+	w.succeeded(0)
+}
+
 // Nothing is started first for changes that need no new run. As soon as one does, others are, and that one waits for them.
 func TestChangesInPlaceStartNothingFirst(t *testing.T) {
 	policy := &cluster.UpdatePolicy{StartFirst: true, BatchSize: 2, InPlace: true}
