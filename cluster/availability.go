@@ -12,11 +12,7 @@ func (j *Job) Away() int64 {
 	if j.Spec.Type != Daemon {
 		return int64(j.Spec.Instances) - int64(j.Ready)
 	}
-	var wanted int64 // one on every matching host
-	for _, n := range j.Counts {
-		wanted += int64(n)
-	}
-	return wanted - int64(j.Ready)
+	return int64(j.tasks()) - int64(j.Ready) // one is wanted on every matching host
 }
 
 // Spare returns how many more ready instances of a service may become unavailable for something voluntary. It is negative where

@@ -88,12 +88,13 @@ func (s *State) addInstance(at Time, e *InstanceAdded) error {
 	}
 	j := *old
 	t := &Task{Key: e.Task, Run: j.LastRun, State: j.begins(), Home: e.Host, Queued: at, ExitCode: -1, Version: cmp.Or(e.Version, j.Version)}
+	s.setTask(at, nil, t, &j)
 	if t.Version != j.Version {
 		u := *j.Update
 		u.hold(1)
+		u.Total = min(u.Total, j.tasks()) // others may have gone
 		j.Update = &u
 	}
-	s.setTask(at, nil, t, &j)
 	s.setJob(at, &j)
 	return nil
 }

@@ -191,6 +191,14 @@ type Job struct {
 	Counts [NumTaskStates]uint32
 }
 
+// tasks returns how many tasks the job has, those that are gone as soon as their runs have ended included.
+func (j *Job) tasks() (n uint32) {
+	for _, count := range j.Counts {
+		n += count
+	}
+	return n
+}
+
 // OnHosts returns how many tasks of the job are bound to hosts, those that leave included.
 func (j *Job) OnHosts() (n int64) {
 	for s, count := range j.Counts {

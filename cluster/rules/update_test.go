@@ -1068,6 +1068,25 @@ func TestADaemonGrowsByWhatIsKnownToServe(t *testing.T) {
 	}
 }
 
+// A host that goes and comes again while an update of a daemon is held back is one to change, as it was.
+func TestAHostThatComesAgainCountsOnce(t *testing.T) {
+	w := newServing(t, daemonSpec(serves, 0, nil), 4)
+	w.settle()
+	w.update(daemonSpec(serves, 1, &cluster.UpdatePolicy{StartPaused: true}))
+	for range 3 {
+		w.emit(&cluster.HostUnreached{ID: hostID(3)})
+		w.report(w.tasks()[3], cluster.TaskLost)
+		w.emit(&cluster.HostRemoved{ID: hostID(3)})
+		require.Len(t, w.tasks(), 3)
+		w.emit(reported(hostID(3)))
+		w.settle()
+		require.EqualValues(t, 4, w.state.Job(servingJob).Update.Total)
+	}
+	w.steer(resume)
+	w.settle()
+	w.succeeded(4)
+}
+
 // A host that only the new spec is for gets its instance by that: by the version before it could run nothing.
 func TestADaemonComesToHostsThatOnlyItsNewSpecIsFor(t *testing.T) {
 	before := daemonSpec(serves, 0, nil)
