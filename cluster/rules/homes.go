@@ -9,8 +9,8 @@ import (
 
 // settleHosts does what follows from changes of hosts: those that are gone and empty are forgotten, daemons come to those
 // that match and leave those that do not, and, when nothing but daemons is left on a host that is drained, stop; their updates
-// go on. Complexity: hosts × daemons, and the instances of each daemon that comes to one of them, or has some to catch up on one that
-// takes no work, and of each job bound to hosts that is being updated and has one there that is not ready, or that no run could follow.
+// go on. Complexity: hosts × daemons, the tasks bound to the hosts, and the instances of each daemon that comes to one of them, of each job
+// that one of these concerns.
 func settleHosts(tx *Tx, hosts []cluster.HostID) error {
 	for _, id := range hosts {
 		if err := forget(tx, id); err != nil {
@@ -22,14 +22,23 @@ func settleHosts(tx *Tx, hosts []cluster.HostID) error {
 			return err
 		}
 	}
+	var jobs []cluster.JobUID
 	for _, id := range hosts {
 		if err := lastOff(tx, id); err != nil {
 			return err
 		}
 		for _, k := range tx.State().HomeTo(id) {
-			if err := errors.Join(holdHome(tx, k), catchUp(tx, k)); err != nil {
+			if err := holdHome(tx, k); err != nil {
 				return err
 			}
+			if concerns(tx, k) {
+				jobs = append(jobs, k.Job())
+			}
+		}
+	}
+	for _, uid := range distinct(jobs) {
+		if err := errors.Join(advanceUpdate(tx, tx.State().Job(uid)), catchUp(tx, tx.State().Job(uid))); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func goOn(tx *Tx) error {
 	}
 	var wrong error
 	for _, uid := range updating {
-		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)), catchUpAll(tx, tx.State().Job(uid)))
+		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)), catchUp(tx, tx.State().Job(uid)))
 	}
 	return wrong
 }
@@ -122,7 +122,7 @@ func coverAll(tx *Tx, daemons []cluster.JobUID) error {
 
 // settleJob brings a job, and those that wait for it, nearer to their goals. What its update runs once more has not ended.
 func settleJob(tx *Tx, uid cluster.JobUID) error {
-	for _, step := range [...]func(*Tx, *cluster.Job) error{advanceUpdate, catchUpAll, endWithController, resolve} {
+	for _, step := range [...]func(*Tx, *cluster.Job) error{advanceUpdate, catchUp, endWithController, resolve} {
 		j := tx.State().Job(uid)
 		if j == nil {
 			return nil

@@ -639,49 +639,46 @@ func (r *rollout) succeed() error {
 	return r.end(cluster.UpdateSucceeded, "", message)
 }
 
-// catchUpAll catches up with all instances of a job that it bears. Complexity: those that have another spec with their next run;
-// of a daemon, for each of them all.
-func catchUpAll(tx *Tx, j *cluster.Job) error {
-	if j.Update.Live() {
+// catchUp gives the instances of a job whose runs went on while none could follow on their hosts their new runs, when one can again and
+// the job bears it; else it does later, unless these runs end before. An update that is under way sees to it itself. Complexity: those that
+// have another spec with their next run, and, if one of them may have it now, all.
+func catchUp(tx *Tx, j *cluster.Job) (wrong error) {
+	if j.Update.Live() || j.Stopping || tx.State().Mode().KillingStopped {
 		return nil
 	}
-	var wrong error
+	r, surveyed := rollout{tx: tx, job: j}, false
 	for _, k := range tx.State().Later(j.UID) {
-		wrong = errors.Join(wrong, catchUp(tx, k))
+		t := tx.State().Task(k)
+		if !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || r.stays(t) {
+			continue
+		}
+		if !surveyed {
+			r.survey()
+			surveyed = true
+		}
+		if t.Ready == 0 || r.now().Bears(1-r.idle) {
+			wrong = errors.Join(wrong, tx.Emit(&cluster.TaskUpdated{Task: k, Version: t.Next, Reason: cluster.ReasonUpdated}))
+		}
 	}
 	return wrong
 }
 
-// catchUp gives an instance whose run went on while none could follow on its host its new run when one can again and its job bears
-// it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself. Neither waits any
-// longer for a daemon whose host takes no work any more, nor a rolling restart for what it passes over; an update does for a daemon whose
-// host has come back.
-func catchUp(tx *Tx, k cluster.TaskKey) error {
+// concerns reports whether a change of the only host where an instance may run is one for the update of its job, or for all that are to
+// catch up: neither waits any longer for a daemon whose host takes no work any more, nor a rolling restart for what it passes over; an
+// update does for a daemon whose host has come back.
+func concerns(tx *Tx, k cluster.TaskKey) bool {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())
-	r := rollout{tx: tx, job: j}
 	switch {
 	case t == nil:
-		return nil
+		return false
+	case t.Next != 0:
+		return true
 	case j.Update.Live():
-		if t.Next != 0 || t.Ready == 0 && j.Spec.Type == cluster.Daemon || r.stays(t) {
-			return advanceUpdate(tx, j)
-		}
-		return nil
-	case t.Next == 0 && (j.Spec.Type != cluster.Daemon || up(tx, t.Home)):
-		return nil
-	case t.Next == 0:
-		return catchUpAll(tx, j)
-	case j.Stopping || !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || tx.State().Mode().KillingStopped:
-		return nil
+		r := rollout{tx: tx, job: j}
+		return t.Ready == 0 && j.Spec.Type == cluster.Daemon || r.stays(t)
+	default:
+		return j.Spec.Type == cluster.Daemon && !up(tx, t.Home)
 	}
-	if r.stays(t) {
-		return nil
-	}
-	r.survey()
-	if t.Ready != 0 && !j.Bears(1-r.idle) {
-		return nil
-	}
-	return tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: t.Next, Reason: cluster.ReasonUpdated})
 }
 
 // trim takes away the instances that an update ran beyond those wanted, as far as those that are left are enough.
