@@ -124,19 +124,26 @@ func TestKeptHosts(t *testing.T) {
 	}
 }
 
-// TestACoreWaitsAsOne: a task that is restarted while it waits begins to wait anew, but not one of a gang's core.
-func TestACoreWaitsAsOne(t *testing.T) {
-	for rule, gang := range map[check.Rule]*cluster.Gang{check.Preference: nil, "": {Minimum: 2}} {
+// TestWhoBeginsToWaitAnew: a task that is restarted after its end does, but not one that waits, nor one of a gang's core.
+func TestWhoBeginsToWaitAnew(t *testing.T) {
+	for _, c := range []struct {
+		gang  *cluster.Gang
+		ended bool
+		rule  check.Rule
+	}{{nil, true, check.Preference}, {nil, false, ""}, {&cluster.Gang{Minimum: 2}, true, ""}} {
 		l := begun(func(s *cluster.JobSpec) {
-			s.Gang = gang
+			s.Gang = c.gang
 			s.Preferences = []cluster.SoftConstraint{{Constraint: label("disk", "hdd", cluster.Greater, 0), Soft: cluster.Soft{Timeout: 3}}}
 		})
+		if c.ended {
+			l.add(&cluster.TaskStopping{Task: key(1)})
+		}
 		l.add(&cluster.TaskStopping{Task: key(1), Restart: true}, &cluster.HostDrain{ID: b})
 		l.add(placed(1, 1, a), placed(0, 1, a))
 		var found check.Rule
 		for _, v := range l.Violations() {
 			found = v.Rule
 		}
-		require.Equal(t, rule, found)
+		require.Equal(t, c.rule, found, "%+v", c)
 	}
 }

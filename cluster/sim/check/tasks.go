@@ -280,7 +280,7 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 		t.anew = e.Restart && e.Reason != cluster.ReasonHostLost && e.Reason != cluster.ReasonDrained && e.Reason != cluster.ReasonGangBroken
 	case e.Restart:
 		c.release(e.Task, t)
-		if !t.spec.Core(e.Task.Instance()) { // a core waits as one
+		if t.state == ended && !t.spec.Core(e.Task.Instance()) { // who waits already keeps its place; a core waits as one
 			t.since = c.at
 		}
 		t.goesOn()
