@@ -161,6 +161,12 @@ func (h *Host) Admits(constraints ...*Constraint) bool {
 // Meets reports whether the host is as c, which may be nil, asks by its own labels.
 func (h *Host) Meets(c *Constraint) bool { return c == nil || c.Evaluate(h, nil) == True }
 
+// Opens reports whether tasks with the constraint, of a pool that asks within of its hosts, may be on the host, whatever runs around them.
+// Both may be nil.
+func (h *Host) Opens(c, within *Constraint) bool {
+	return h.Admits(c, within) && h.Meets(within) && (c == nil || c.Evaluate(h, nil) != False)
+}
+
 // hasLabel reports whether the host has the label, or with any value one of its key.
 func (h *Host) hasLabel(l KeyValue, anyValue bool) bool {
 	switch l.Key {

@@ -298,8 +298,7 @@ func (r *rule) refusal(rec *cluster.Host) verdict {
 // mayTake reports whether the host takes work, and is one that the job's constraint and its pool allow, whatever tasks are
 // around.
 func (r *rule) mayTake(rec *cluster.Host) bool {
-	return rec.State() == cluster.HostUp && r.admitted(rec) && (r.hosts == nil || rec.Meets(r.hosts)) &&
-		(r.given == nil || r.given.Evaluate(rec, nil) != cluster.False)
+	return rec.State() == cluster.HostUp && rec.Opens(r.given, r.hosts)
 }
 
 // balances reports whether the rule bounds how much more one domain has than another, so that a place opens as others fill.

@@ -105,11 +105,6 @@ func suits(spec *cluster.JobSpec, within *cluster.Constraint, h *cluster.Host) b
 	return could && h.Admits(spec.Constraint, within) && h.Meets(spec.Constraint) && h.Meets(within)
 }
 
-// Opens reports whether a host is one where tasks of the job may run, whatever runs around them. within is what its pool asks of hosts.
-func Opens(h *cluster.Host, spec *cluster.JobSpec, within *cluster.Constraint) bool {
-	return h.Admits(spec.Constraint, within) && h.Meets(within) && (spec.Constraint == nil || spec.Constraint.Evaluate(h, nil) != cluster.False)
-}
-
 // holdHomes looks at all tasks that wait for the only host where they may run. Complexity: the hosts, and the tasks bound to them.
 func holdHomes(tx *Tx) (wrong error) {
 	var hosts []cluster.HostID
@@ -178,7 +173,7 @@ func holdHome(tx *Tx, k cluster.TaskKey) error {
 	spec, within := tx.State().Job(k.Job()).SpecFor(t), tx.State().HostsOf(tx.State().Job(k.Job()).Spec.Pool)
 	task := spec.TaskOf(k.Instance())
 	gpus, could := couldHave(h, spec, task)
-	could = could && Opens(h, spec, within)
+	could = could && h.Opens(spec.Constraint, within)
 	switch {
 	case could && t.State == cluster.TaskPending:
 		if now, ok := task.GPU.Pick(h.GPUs, h.GPURoom()); ok {

@@ -227,6 +227,18 @@ func TestAStatefulTaskThatNeverBeganIsBoundToNoHost(t *testing.T) {
 	require.Empty(t, state.Task(k).Home, "another instance had that number before")
 }
 
+// waitAtHome has a stateful task run on s/a, and wait there to run again.
+func waitAtHome(t *testing.T, state *cluster.State, k cluster.TaskKey) {
+	t.Helper()
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/a"})
+	settle(t, state, at(0), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	tx := rules.Begin(state, at(0))
+	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
+	require.NoError(t, err)
+	require.NoError(t, rules.Settle(tx))
+	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+}
+
 // What is run before a task leaves is part of what its host has to be able to do.
 func TestAHomeCanWarn(t *testing.T) {
 	state := running(t)
@@ -240,13 +252,7 @@ func TestAHomeCanWarn(t *testing.T) {
 	}
 	stateful := submit(t, state, "stateful", func(s *cluster.JobSpec) { warned(s); s.Type = cluster.Stateful })
 	k := cluster.MakeTaskKey(stateful, 0)
-	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/a"})
-	settle(t, state, at(0), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
-	tx := rules.Begin(state, at(0))
-	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
-	require.NoError(t, err)
-	require.NoError(t, rules.Settle(tx))
-	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+	waitAtHome(t, state, k)
 	a.Capabilities = 0
 	fleet["a"] = a
 	report(t, state, fleet)
@@ -267,13 +273,7 @@ func TestAHomeKeepsNothingForWhoMayNotRunThere(t *testing.T) {
 	report(t, state, machines("h", "a"))
 	uid := submit(t, state, "stateful", func(s *cluster.JobSpec) { s.Type, s.Task.Resources = cluster.Stateful, size(600) })
 	k := cluster.MakeTaskKey(uid, 0)
-	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/a"})
-	settle(t, state, at(0), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
-	tx := rules.Begin(state, at(0))
-	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
-	require.NoError(t, err)
-	require.NoError(t, rules.Settle(tx))
-	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+	waitAtHome(t, state, k)
 	here := cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: "s/a"}, Comparison: cluster.Greater}
 	there, around := here, cluster.Constraint{Op: cluster.TaskLabel, Label: cluster.KeyValue{Key: "app", Value: "web"}, Domain: cluster.DomainHost}
 	there.Comparison = cluster.Equal

@@ -249,7 +249,7 @@ func (w *serving) quiet() bool {
 		return false
 	}
 	for _, t := range w.tasks() {
-		well := j.TaskFor(t).Processes[0].Command[0] == serves && (t.Home == "" || rules.Opens(w.state.Host(t.Home), j.SpecFor(t), w.state.HostsOf(j.Spec.Pool)))
+		well := j.TaskFor(t).Processes[0].Command[0] == serves && (t.Home == "" || w.state.Host(t.Home).Opens(j.SpecFor(t).Constraint, w.state.HostsOf(j.Spec.Pool)))
 		if t.State.Vacating() || well && t.Ready == 0 && !t.State.Terminal() {
 			return false
 		}

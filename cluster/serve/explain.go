@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
-	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -201,7 +200,7 @@ func explainHome(in *cluster.Snapshot, w *sluicev1.WaitingExplanation, t *cluste
 			tally.Reason = string(cycle.HostExclusive)
 		} else if !h.Meets(within) {
 			tally.Reason = string(cycle.HostOutside)
-		} else if !rules.Opens(h, spec, within) {
+		} else if !h.Opens(spec.Constraint, within) {
 			tally.Reason = string(cycle.HostMismatch)
 		} else if missing := spec.NeedsFor(task) &^ h.Capabilities; missing != 0 {
 			tally.Reason, tally.Detail = string(cycle.HostIncapable), missing.First().String()

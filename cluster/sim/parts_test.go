@@ -175,13 +175,18 @@ func TestASeriesGoesOnToTheEndOfTime(t *testing.T) {
 	require.InEpsilon(t, 7, s.mean(0), 1e-9)
 }
 
-func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
+// ticking returns the benchmark with all that it needs, and a millisecond between any two looks at the time.
+func ticking(b CycleBench) CycleBench {
 	ticks := time.Duration(0)
-	b := CycleBench{
+	b.Model, b.NewSolver, b.Journal = loadspread.Model{}, config(nil).NewSolver, journal.NewMemory()
+	b.Stopwatch = func() time.Duration { ticks += time.Millisecond; return ticks }
+	return b
+}
+
+func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
+	b := ticking(CycleBench{
 		Hosts: 20, Tasks: 400, Classes: 10, Utilisation: 1.2, Churn: 0.05, Cycles: 10, Seed: 1,
-		Model: loadspread.Model{}, NewSolver: config(nil).NewSolver, Journal: journal.NewMemory(),
-		Stopwatch: func() time.Duration { ticks += time.Millisecond; return ticks },
-	}
+	})
 	r, err := b.Run(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, r.Placements)
@@ -201,12 +206,9 @@ func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
 
 // TestCycleBenchKeepsTasksApart: a cluster that takes jobs apart to its last place takes all of them in every cycle.
 func TestCycleBenchKeepsTasksApart(t *testing.T) {
-	ticks := time.Duration(0)
-	b := CycleBench{
+	b := ticking(CycleBench{
 		Hosts: 20, Tasks: 120, Classes: 1, Apart: 6, Utilisation: 1, Churn: 1, Cycles: 3, Seed: 1,
-		Model: loadspread.Model{}, NewSolver: config(nil).NewSolver, Journal: journal.NewMemory(),
-		Stopwatch: func() time.Duration { ticks += time.Millisecond; return ticks },
-	}
+	})
 	r, err := b.Run(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 3*120, r.Placements)
@@ -219,12 +221,9 @@ func TestCycleBenchKeepsTasksApart(t *testing.T) {
 
 // TestCycleBenchHasPoolsPreempt: who is entitled to more than he has gets it from others, and no run ends twice.
 func TestCycleBenchHasPoolsPreempt(t *testing.T) {
-	ticks := time.Duration(0)
-	b := CycleBench{
+	b := ticking(CycleBench{
 		Hosts: 20, Tasks: 400, Classes: 10, Pools: 4, Utilisation: 1.5, Churn: 0.01, Cycles: 60, Seed: 1,
-		Model: loadspread.Model{}, NewSolver: config(nil).NewSolver, Journal: journal.NewMemory(),
-		Stopwatch: func() time.Duration { ticks += time.Millisecond; return ticks },
-	}
+	})
 	r, err := b.Run(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, r.Displaced)
