@@ -226,6 +226,8 @@ func TestRefusals(t *testing.T) {
 		"memory range":     {task("memory: 9999999Pi"), `f:3:23: memory: "9999999Pi" is out of range`},
 		"memory list":      {task("memory: [1]"), "f:3:23: memory: expected an amount, found a list"},
 		"deep":             {"a: " + strings.Repeat("[", 200), "f: has more than 100 brackets open at once"},
+		"latin":            {"name: a\nlabels: {von: M\u00fcller, n: M\xfcller}\n", "f:2:27: the byte 0xfc is not UTF-8: save the file in this encoding"},
+		"wide":             {"\xff\xfen\x00a\x00", "f:1:1: the byte 0xff is not UTF-8"},
 		"big":              {strings.Repeat("#", MaxBytes+1), "f: has more than 4194304 bytes"},
 		"second document":  {"name: a\n---\nnam: b\n", `f:3:1: unknown key "nam": did you mean "name"?`},
 		"several problems": {"nmae: x\ntype: cron\n", "did you mean \"name\"?\nf:2:7: type:"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -64,6 +65,9 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 	d := &decoder{file: name}
 	if len(data) > MaxBytes {
 		return nil, d.whole("has more than %d bytes", MaxBytes)
+	}
+	if err := d.encoding(data); err != nil {
+		return nil, err
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // of some editors; YAML allows it
 	if deep(data) {
@@ -140,6 +144,24 @@ func deep(data []byte) bool {
 		}
 	}
 	return false
+}
+
+// encoding refuses what is not UTF-8, of which the parser would make other texts without a word.
+func (d *decoder) encoding(data []byte) error {
+	line, column := 1, 1
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return &Problem{File: d.file, Line: line, Column: column, Message: fmt.Sprintf("the byte 0x%02x is not UTF-8: save the file in this encoding", data[0])}
+		case r == '\n':
+			line, column = line+1, 1
+		default:
+			column++
+		}
+		data = data[size:]
+	}
+	return nil
 }
 
 func (d *decoder) whole(format string, args ...any) error {
