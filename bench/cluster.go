@@ -184,8 +184,8 @@ func (c *Cluster) Counts() Counts {
 
 func (c *Cluster) draw(b band) int32 { return int32(b.low + c.rng.IntN(b.high-b.low+1)) }
 
-// place numbers what a way may lead to: hosts, then racks, then the cluster
-// aggregator.
+// rackPlace numbers a rack among what a way may lead to: hosts, then racks,
+// then the cluster aggregator.
 func (c *Cluster) rackPlace(r int32) int32 { return int32(len(c.hosts)) + r }
 func (c *Cluster) anyPlace() int32         { return int32(len(c.hosts) + len(c.racks)) }
 func (c *Cluster) rackOf(h int32) int32    { return h / int32(c.w.HostsPerRack) }

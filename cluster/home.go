@@ -11,7 +11,7 @@ import (
 // must not modify it.
 func (t *tables) HomeTo(id HostID) []TaskKey { return find(t.homes, id) }
 
-// Daemons yields the daemon jobs that have not ended, in the order of submission.
+// Daemons returns the daemon jobs that have not ended, in the order of submission.
 func (t *tables) Daemons() []JobUID { return t.daemons.Keys() }
 
 // setHome keeps the index of homes in step with a task, which may have no home before or after.

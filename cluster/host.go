@@ -9,7 +9,7 @@ type HostState uint8
 const (
 	// HostUp: takes new tasks.
 	HostUp HostState = iota
-	// HostDraining: gets no new tasks; those it runs finish.
+	// HostDraining: gets no new tasks; those it runs finish, or leave where the drain moves them.
 	HostDraining
 	// HostUnreachable: its shard is cut off or does not see it. Its tasks are presumed running until the timeout.
 	HostUnreachable

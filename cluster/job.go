@@ -74,7 +74,7 @@ type JobSpec struct {
 // Gang is a core of tasks that start together or not at all.
 type Gang struct {
 	Minimum       uint32        // the core is the instances below it; 2..Instances
-	LaunchTimeout time.Duration // from the first launch until all of the core run, else all is given back; 0: the server's setting
+	LaunchTimeout time.Duration // from the first launch until all of the core run, else all is given back; 0: rules.DefaultGangTimeout
 }
 
 // JobLimits bounds a job. Zero values are no limit.

@@ -218,7 +218,8 @@ func (d *displacer) roomAt(c *class, count int64) (at cluster.Time, asks bool) {
 	return at, true
 }
 
-// maxReservation bounds how many times longer than HoldFor a host is kept for a task that waits for others to end.
+// maxReservation bounds how many times HoldFor lie between the moments at which hosts are no longer kept for tasks that wait for others to
+// end: at most twice that.
 const maxReservation = 16
 
 // reservedUntil returns how long a host is kept for a task that counts on others to end: as long as the task has waited, to the next

@@ -57,9 +57,9 @@
 //	a.SetQueue(path, groups)                    // for every leaf whose groups changed
 //	a.Run(now)
 //	for i, g := range a.Grants(path) { … }      // parallel to groups: tiers of groups[i]
-//	a.Tree().Entitlement(path)                  // and Reserved, Ceiling, BoundBy, Status
+//	a.Status()                                  // what each pool has, claims and is entitled to, for those who ask
 //	ledger := a.Ledger()                        // allocations, for planning preemption one unit after the other
-//	ledger.Permits(beneficiary, victim, dims)   // the laws, by the policy of their lowest common parent
+//	to := ledger.Beneficiary(unit, dims)        // to.MayStop(donor): the laws, by the policy of their lowest common parent
 //
 // Complexity: Run costs the groups of all queues and the part of the tree whose claims changed, with a logarithmic factor for
 // sorting; it never depends on the number of tasks. Everything is deterministic. Nothing here is

@@ -293,7 +293,7 @@ func volumesFrom(list []*sluicev1.VolumeMount, path string, v *violations) []clu
 	return all
 }
 
-// overridesFrom converts what differs between instances. base is what they share; each instance has to be sound with
+// overridesFrom converts what differs between instances of job; each instance has to be sound with
 // all overrides that cover it.
 func overridesFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) []cluster.InstanceOverride {
 	if len(p.Overrides) > maxOverrides {

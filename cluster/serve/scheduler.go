@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// Checkpointer is what the scheduler needs of a journal besides Append.
+// Checkpointer is what the scheduler needs of a journal.
 type Checkpointer interface {
 	Log
 	// Checkpoint makes the snapshot the base from which a restart replays. It may run beside Append.

@@ -41,8 +41,8 @@ const goodbye = 300 * time.Millisecond
 // maxHeaderBytes bounds the header of a request for a page.
 const maxHeaderBytes = 16 << 10
 
-// A connection that is silent for keepaliveTime has its other end asked whether it is still there, and is given up where no answer comes in
-// keepalivePatience. gRPC lets clients ask no sooner.
+// A connection that is silent for keepaliveTime has its other end asked whether it is still there, and is given up where no answer comes:
+// by clients and host managers in keepalivePatience, by servers in as long again. gRPC lets clients ask no sooner.
 const (
 	keepaliveTime     = 10 * time.Second
 	keepalivePatience = 5 * time.Second

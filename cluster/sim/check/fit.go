@@ -57,7 +57,7 @@ func wants(s *cluster.TaskSpec, what string) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// room returns how many tasks like this one of the job could run on the host now, beside what is kept for others, at most
+// roomOn returns how many tasks like this one of the job could run on the host now, beside what is kept for others, at most
 // limit.
 func (c *Checker) roomOn(h *host, s *cluster.JobSpec, task *cluster.TaskSpec, limit int64) int64 {
 	if h.unreachable || h.draining || !c.takes(s, h) || s.NeedsFor(task)&^h.machine.Capabilities != 0 {
