@@ -54,14 +54,12 @@ func (a *clusterService) VerifyPlan(context.Context, *sluicev1.VerifyPlanRequest
 		return nil, status.Error(codes.FailedPrecondition, "no cycle has run yet, so that there is no plan: submit a job or add a host first")
 	}
 	wrong := made.judge()
-	answer := &sluicev1.VerifyPlanResponse{
+	return &sluicev1.VerifyPlanResponse{
 		Cycle: made.cycle.Number, Time: timestamppb.New(made.cycle.At),
 		Placements:      uint32(len(made.out.Placements)),
+		Preemptions:     uint32(made.out.Stats.Preemptions),
+		Migrations:      uint32(made.out.Stats.Migrations),
 		Violations:      wrong[:min(len(wrong), maxPlanViolations)],
 		ViolationsTotal: uint64(len(wrong)),
-	}
-	for i := range made.out.Displacements {
-		answer.Preemptions += uint32(len(made.out.Displacements[i].Victims))
-	}
-	return answer, nil
+	}, nil
 }

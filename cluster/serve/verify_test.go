@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -54,6 +55,14 @@ func TestTheLastPlanIsVerified(t *testing.T) {
 			require.Equal(t, uint64(len(wrong.Violations)), wrong.ViolationsTotal)
 		})
 	}
+	moves := *made.out
+	moves.Displacements = []cycle.Displacement{{Victims: []cycle.Victim{{Task: moves.Placements[0].Task, Hold: &cluster.Hold{Host: "s/h2"}}}}}
+	moves.Stats.Migrations = 1
+	a.cycles.mu.Lock()
+	a.cycles.plan.out = &moves
+	a.cycles.mu.Unlock()
+	answer = verify()
+	require.Equal(t, []uint32{0, 1}, []uint32{answer.Preemptions, answer.Migrations}, "who moves is not preempted")
 	broken := madePlan{cycle: made.cycle, out: made.out}
 	require.Contains(t, broken.judge()[0], "the plan cannot be judged: ")
 }

@@ -33,7 +33,8 @@ func newClusterVerifyCommand(a *app) *cobra.Command {
 
 // verdict prints whether the plan holds, or what is wrong with it.
 func verdict(w io.Writer, res *sluicev1.VerifyPlanResponse) {
-	plan := words.Number(res.GetPlacements(), "placement") + ", " + words.Number(res.GetPreemptions(), "preemption")
+	plan := words.Number(res.GetPlacements(), "placement") + ", " + words.Number(res.GetPreemptions(), "preemption") +
+		", " + words.Number(res.GetMigrations(), "migration")
 	if res.GetViolationsTotal() == 0 {
 		fmt.Fprintf(w, "plan of cycle %d holds: %s\n", res.GetCycle(), plan)
 		return

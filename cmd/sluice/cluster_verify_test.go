@@ -39,11 +39,11 @@ func TestClusterVerify(t *testing.T) {
 	}{
 		{
 			&sluicev1.VerifyPlanResponse{Cycle: 7, Placements: 3, Preemptions: 1},
-			answer{0, "plan of cycle 7 holds: 3 placements, 1 preemption\n", ""},
+			answer{0, "plan of cycle 7 holds: 3 placements, 1 preemption, 0 migrations\n", ""},
 		},
 		{
 			&sluicev1.VerifyPlanResponse{Cycle: 8, Placements: 2, Violations: []string{"task 1/0 is placed twice"}, ViolationsTotal: 3},
-			answer{exitFailure, "plan of cycle 8 is wrong: 2 placements, 0 preemptions, 3 violations\n  task 1/0 is placed twice\n  and 2 more\n", ""},
+			answer{exitFailure, "plan of cycle 8 is wrong: 2 placements, 0 preemptions, 0 migrations, 3 violations\n  task 1/0 is placed twice\n  and 2 more\n", ""},
 		},
 	} {
 		service.answer = c.answer

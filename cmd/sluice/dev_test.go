@@ -84,7 +84,7 @@ func TestDev(t *testing.T) {
 		{"host drain local/h0", `host local/h0 is drain(ing|ed), tasks on it: 0`},
 		{"host resume local/h0", `host local/h0 is up`},
 		{"cluster status", `(?m)^hosts: +8: 8 up$`},
-		{"cluster verify", `^plan of cycle \d+ holds: \d+ placements?, 0 preemptions\n$`},
+		{"cluster verify", `^plan of cycle \d+ holds: \d+ placements?, 0 preemptions, 0 migrations\n$`},
 		{"job wait hello", `job hello succeeded`},
 		{"task logs hello/0 -o json", `"run":1`},
 		{"job list -o yaml --label a=b", `^{}\n$|jobs: \[\]`},

@@ -1074,8 +1074,10 @@ type VerifyPlanResponse struct {
 	// holds.
 	Violations      []string `protobuf:"bytes,5,rep,name=violations,proto3" json:"violations,omitempty"`
 	ViolationsTotal uint64   `protobuf:"varint,6,opt,name=violations_total,json=violationsTotal,proto3" json:"violations_total,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Tasks that are to move; none of them is among the preemptions.
+	Migrations    uint32 `protobuf:"varint,7,opt,name=migrations,proto3" json:"migrations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VerifyPlanResponse) Reset() {
@@ -1146,6 +1148,13 @@ func (x *VerifyPlanResponse) GetViolations() []string {
 func (x *VerifyPlanResponse) GetViolationsTotal() uint64 {
 	if x != nil {
 		return x.ViolationsTotal
+	}
+	return 0
+}
+
+func (x *VerifyPlanResponse) GetMigrations() uint32 {
+	if x != nil {
+		return x.Migrations
 	}
 	return 0
 }
@@ -1954,7 +1963,7 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vduration_us\x18\x02 \x01(\x03R\n" +
 	"durationUs\"\x13\n" +
-	"\x11VerifyPlanRequest\"\xe7\x01\n" +
+	"\x11VerifyPlanRequest\"\x87\x02\n" +
 	"\x12VerifyPlanResponse\x12\x14\n" +
 	"\x05cycle\x18\x01 \x01(\x04R\x05cycle\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1e\n" +
@@ -1965,7 +1974,10 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"violations\x18\x05 \x03(\tR\n" +
 	"violations\x12)\n" +
-	"\x10violations_total\x18\x06 \x01(\x04R\x0fviolationsTotal\"\x17\n" +
+	"\x10violations_total\x18\x06 \x01(\x04R\x0fviolationsTotal\x12\x1e\n" +
+	"\n" +
+	"migrations\x18\a \x01(\rR\n" +
+	"migrations\"\x17\n" +
 	"\x15ExportSnapshotRequest\"H\n" +
 	"\x16ExportSnapshotResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
