@@ -172,7 +172,6 @@ func (p *Planner) settle(now cluster.Time, out *Output) {
 		p.settleTogether(now, waiting[:n], out)
 		waiting = waiting[n:]
 	}
-	out.Stats.Held = len(p.held)
 }
 
 func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {

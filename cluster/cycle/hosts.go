@@ -146,8 +146,8 @@ func (t *hosts) add(id cluster.HostID) *host {
 	return h
 }
 
-// same reports whether nothing differs that placement can see of a host, but for who is there; see mingle.
-func (*hosts) same(old, rec *cluster.Host) bool {
+// sameToPlace reports whether nothing differs that placement can see of a host, but for who is there; see mingle.
+func sameToPlace(old, rec *cluster.Host) bool {
 	return old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) && old.Pace == rec.Pace && old.Misfires == rec.Misfires &&
 		old.Lent.Equal(rec.Lent) && old.Lendable().Equal(rec.Lendable()) &&
 		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec)

@@ -252,7 +252,7 @@ func (p *Planner) ingestHost(x *lookedHost) {
 	if h == nil {
 		h = p.hosts.add(x.id)
 	}
-	if h.rec != nil && rec != nil && p.hosts.same(h.rec, rec) {
+	if h.rec != nil && rec != nil && sameToPlace(h.rec, rec) {
 		h.rec = rec
 		p.overdraw(h)
 		return

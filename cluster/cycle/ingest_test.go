@@ -22,7 +22,7 @@ func (s *Supervisor) CheckIngest(t require.TestingT, in Input) {
 	q.dropEmpty()
 	require.Equal(t, q.seen(), p.seen())
 	for id, h := range q.hosts.byID {
-		require.True(t, p.hosts.same(p.hosts.byID[id].rec, h.rec), "%s: %+v, and is %+v", id, p.hosts.byID[id].rec, h.rec)
+		require.True(t, sameToPlace(p.hosts.byID[id].rec, h.rec), "%s: %+v, and is %+v", id, p.hosts.byID[id].rec, h.rec)
 	}
 }
 

@@ -10,12 +10,6 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
-// far. dims are the dimensions that bind on the host.
-func (d *displacer) permits(c *class, b bundle, dims []string) bool {
-	return d.p.ledger.Permits(c.group.unit(1), b.sum, dims)
-}
-
 // comesSoon reports whether as much as all the claims beyond reservations want comes free by itself within Patience. A claim
 // that waits that long costs little; those who would leave for it would lose all they have done.
 func (p *Planner) comesSoon(claims []*class) bool {

@@ -318,7 +318,7 @@ func (s *search) cheapestInside(l *limit, dims []string, alone bool) (best bundl
 		if !in.group.key.gang && !to.MayStop(d.p.donor(in.group)) || in.group == s.class.group {
 			continue
 		}
-		if b, may := s.first(in, dims); may && (!ok || b.price < best.price) && (!alone || s.enoughInside(l, b)) {
+		if b, may := s.first(in, &to); may && (!ok || b.price < best.price) && (!alone || s.enoughInside(l, b)) {
 			best, ok = b, true
 		}
 	}
@@ -334,15 +334,17 @@ func (s *search) enoughInside(l *limit, b bundle) (enough bool) {
 	return enough
 }
 
-// first returns the bundle of a group that loses least of those that may leave for the class, which the pools allow of the group.
-func (s *search) first(in *insiders, dims []string) (bundle, bool) {
-	c, d, gang := s.class, s.d, in.group.key.gang
+// first returns the bundle of a group that loses least of those that may leave for the class, which the pools allow of the group if it is
+// none of gangs.
+func (s *search) first(in *insiders, to *pool.Beneficiary) (bundle, bool) {
+	c, d := s.class, s.d
 	for _, u := range in.sort(d) {
 		if !d.mayLeave(c, u) || slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
 			continue
 		}
 		b := d.bundle(u)
-		if d.p.bears(b.units) && d.p.available(b) && (!gang || d.permits(c, b, dims)) {
+		core := d.p.ledger.Donor(b.sum)
+		if d.p.bears(b.units) && d.p.available(b) && (!in.group.key.gang || to.MayStop(&core)) {
 			return b.on(s.host), true
 		}
 	}

@@ -91,7 +91,7 @@ func (p *Planner) Network(task *cluster.TaskKey) (*Network, error) {
 		}
 		classes = p.graph.reached(c)
 	}
-	x.copy(p.graph, classes)
+	x.copy(classes)
 	return x.out, nil
 }
 
@@ -142,7 +142,8 @@ type exporter struct {
 	out *Network
 }
 
-func (x *exporter) copy(g *graph, classes []*class) {
+func (x *exporter) copy(classes []*class) {
+	g := x.g
 	var supply int64
 	hosts := map[*host]bool{}
 	var order []*host

@@ -99,7 +99,6 @@ type Stats struct {
 	Preemptions  int   // tasks asked to leave, to wait again or to end
 	Revoked      int   // of them: for nobody, since what they ran on is used
 	Migrations   int   // tasks asked to move
-	Held         int   // tasks that room is kept for, after the cycle
 	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
 	LimitedBy string
 	// Cost is what the tasks that this cycle placed pay for starting, each as it was decided, and those that wait for

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -22,11 +21,6 @@ func checkUsage(r *sluicev1.ListUsageRequest, v *violations) {
 	}
 	if r.Pool != "" {
 		checkPoolPath(r.Pool, "pool", v)
-	}
-	for i, g := range r.GroupBy {
-		if g <= sluicev1.ListUsageRequest_GROUP_UNSPECIFIED || g > sluicev1.ListUsageRequest_GROUP_OWNER {
-			v.Invalid(fmt.Sprintf("group_by[%d]", i), "is %d: GROUP_DAY, GROUP_POOL or GROUP_OWNER", g)
-		}
 	}
 }
 

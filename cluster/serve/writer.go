@@ -42,13 +42,15 @@ type command struct {
 
 // writer is the single goroutine that changes the State.
 type writer struct {
-	log       Log
-	now       func() time.Time
-	durable   func([]cluster.Record) // told of every batch, in the writer; may be nil
-	unsettled func(error)            // told what rules.Settle could not do; may be nil
+	log   Log
+	now   func() time.Time
+	state *cluster.State
+	// Set before it runs:
+	durable   func([]cluster.Record) // told of every batch, in the writer
+	unsettled func(error)            // told what rules.Settle could not do
 	stalls    func(begins bool)      // see append
-	history   *taskHistory           // may be nil
-	state     *cluster.State
+	history   *taskHistory
+
 	queue     chan command
 	published atomic.Pointer[cluster.Snapshot]
 	stalled   atomic.Bool
@@ -64,7 +66,7 @@ type writer struct {
 
 func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
 	w := &writer{
-		log: log, now: now, state: state, stalls: func(bool) {},
+		log: log, now: now, state: state,
 		queue:    make(chan command, maxBatch),
 		watchers: map[*Watcher]struct{}{},
 		sessions: map[cluster.ShardID][]*Watcher{},
@@ -112,14 +114,12 @@ func (w *writer) drain(first command) []command {
 func (w *writer) commit(batch []command, at cluster.Time) error {
 	tx := rules.Begin(w.state, at)
 	var events []taskEvent
-	if w.history != nil {
-		tx.Watch = func(t *cluster.Task) { events = append(events, eventOf(t, at)) }
-	}
+	tx.Watch = func(t *cluster.Task) { events = append(events, eventOf(t, at)) }
 	answers := make([]error, len(batch))
 	for i, c := range rules.ReadingAhead(tx, batch, func(c *command) cluster.TaskKey { return c.about }) {
 		answers[i] = c.run(tx)
 	}
-	if err := rules.Settle(tx); err != nil && w.unsettled != nil {
+	if err := rules.Settle(tx); err != nil {
 		w.unsettled(err)
 	}
 	if records := tx.Records(); len(records) > 0 {
@@ -133,13 +133,9 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 			}
 			return err
 		}
-		if w.history != nil {
-			w.history.add(events)
-		}
+		w.history.add(events)
 		w.publish(snapshot, changes)
-		if w.durable != nil {
-			w.durable(records)
-		}
+		w.durable(records)
 	}
 	for i, c := range batch {
 		c.done(answers[i])

@@ -63,7 +63,7 @@ func (s *selection) add(cmd *cobra.Command) {
 		case len(args) > 0 && s.given(cmd):
 			return usageError(cmd, errors.New("give names of jobs, or flags that select jobs, not both"))
 		case len(args) > 0:
-			return wantsSome("NAME")(cmd, args)
+			return wantsNames(cmd, args)
 		case !s.given(cmd):
 			return usageError(cmd, errors.New("NAME is missing, or a flag that selects jobs, such as --label or --pool"))
 		case cmd.Flags().Changed("expected-version"):

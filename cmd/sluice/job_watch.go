@@ -274,7 +274,7 @@ func newJobWatchCommand(a *app) *cobra.Command {
 		Long: `Print jobs as they are, and again whenever they change, until interrupted. One
 that is deleted, or does not match any more, is gone. Of a name of which there is no
 job that is told, and the job is shown once it is submitted.`,
-		Args: alsoFilled(wantsSome("NAME"), "pool", "owner"),
+		Args: alsoFilled(wantsNames, "pool", "owner"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
 			told := false
@@ -309,5 +309,5 @@ func atLeastOneName(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usageError(cmd, errors.New("NAME is missing"))
 	}
-	return wantsSome("NAME")(cmd, args)
+	return wantsNames(cmd, args)
 }

@@ -295,12 +295,10 @@ func mayWant(name string) cobra.PositionalArgs {
 	}
 }
 
-// wantsSome checks arguments that are all of one kind, of which there may be any number.
-func wantsSome(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if slices.Contains(args, "") {
-			return usageError(cmd, fmt.Errorf("%s is empty", name))
-		}
-		return nil
+// wantsNames checks names, of which there may be any number.
+func wantsNames(cmd *cobra.Command, args []string) error {
+	if slices.Contains(args, "") {
+		return usageError(cmd, errors.New("NAME is empty"))
 	}
+	return nil
 }
