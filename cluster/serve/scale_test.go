@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/store"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -91,10 +90,9 @@ func newWide(b *testing.B) *wide {
 	require.NoError(b, err)
 	model, err := models.New(models.Default)
 	require.NoError(b, err)
-	s, err := New(Config{
-		Journal: store, State: cluster.NewState(),
-		Planner: cycle.New(model, func() solver.Solver { algorithm, _ := registry.New(registry.Default); return algorithm }),
-	})
+	newSolver, err := registry.Maker(registry.Default)
+	require.NoError(b, err)
+	s, err := New(Config{Journal: store, State: cluster.NewState(), Planner: cycle.New(model, newSolver)})
 	require.NoError(b, err)
 	listener := bufconn.Listen(1 << 20)
 	server := NewServer(s, About{Version: "test"})

@@ -26,7 +26,6 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -757,12 +756,11 @@ func (s *storm) settings() {
 		s.policies[len(s.policies)-1].Model, s.flawed = m, append(s.flawed, m)
 	}
 	s.every = pick(s, 1000, 20, 3, 1)
-	algorithm := pick(s, registry.Default, "repair", "netsimplex")
-	_, err := registry.New(algorithm)
+	newSolver, err := registry.Maker(pick(s, registry.Default, "repair", "netsimplex"))
 	require.NoError(s, err)
 	c := &s.config
 	*c = Config{
-		Model: s.policies[0].Model, NewSolver: func() solver.Solver { x, _ := registry.New(algorithm); return x }, Verify: true, Seed: uint64(s.int(1 << 16)), Pools: s.pools,
+		Model: s.policies[0].Model, NewSolver: newSolver, Verify: true, Seed: uint64(s.int(1 << 16)), Pools: s.pools,
 		LostAfter: 5*time.Second + s.seconds(20), UnreachableAfter: time.Second + s.seconds(5), LearnEvery: 5 * time.Second, CheckpointEvery: uint64(50 * s.upTo(20)),
 		PlanTime: pick(s, NoTime, 50*time.Millisecond, 300*time.Millisecond), SyncTime: pick(s, NoTime, 50*time.Millisecond, 300*time.Millisecond),
 		BatchWindow: pick(s, 0, NoTime, time.Second),

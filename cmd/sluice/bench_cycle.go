@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
 	"github.com/sluice-scheduler/sluice/cluster/store"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -48,7 +47,8 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 			if b.Model, err = models.New(model); err != nil {
 				return usageError(cmd, fmt.Errorf("--model: %w", err))
 			}
-			if _, err := registry.New(algorithm); err != nil {
+			newSolver, err := registry.Maker(algorithm)
+			if err != nil {
 				return usageError(cmd, fmt.Errorf("--solver: %w", err))
 			}
 			if err := validPlanners([]string{planner}); err != nil {
@@ -62,10 +62,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 			}
 			b.Watch = serve.Beats(serve.DefaultModelTimeout)
 			if planner == sim.Flow {
-				b.NewSolver = func() solver.Solver {
-					s, _ := registry.New(algorithm) // was checked
-					return s
-				}
+				b.NewSolver = newSolver
 			}
 			return a.runBenchCycle(cmd, &b, model, clock, disk)
 		},

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/bench/gap"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -37,12 +36,12 @@ func newBenchGapCommand(a *app) *cobra.Command {
 			if hosts < 0 || hosts > 1000 {
 				return usageError(cmd, errors.New("--hosts must be between 1 and 1000, or 0 for four to six"))
 			}
-			if _, err := registry.New(algorithm); err != nil {
+			newSolver, err := registry.Maker(algorithm)
+			if err != nil {
 				return usageError(cmd, fmt.Errorf("--solver: %w", err))
 			}
 			bar := newProgress(a.err)
-			all, err := gap.Run(cmd.Context(), instances, hosts,
-				func() solver.Solver { s, _ := registry.New(algorithm); return s }, // was checked
+			all, err := gap.Run(cmd.Context(), instances, hosts, newSolver,
 				func(done int) { bar.show(fmt.Sprintf("%d of %d instances", done, instances), time.Now()) })
 			bar.end()
 			if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluice-scheduler/sluice/bench/quality"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -44,12 +43,9 @@ func newBenchQualityCommand(a *app) *cobra.Command {
 			case !(o.Demand > 0 && o.Demand <= 100) || o.Seeds < 1:
 				return usageError(cmd, errors.New("--demand must be above 0 and at most 100, --seeds at least 1"))
 			}
-			if _, err := registry.New(algorithm); err != nil {
+			newSolver, err := registry.Maker(algorithm)
+			if err != nil {
 				return usageError(cmd, fmt.Errorf("--solver: %w", err))
-			}
-			newSolver := func() solver.Solver {
-				s, _ := registry.New(algorithm) // was checked
-				return s
 			}
 			var policies []quality.Policy
 			for _, r := range quality.Rules() {

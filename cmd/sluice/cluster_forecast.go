@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -134,9 +133,8 @@ func (a *app) runForecast(ctx context.Context, f *forecastFlags, state *cluster.
 	if c.Model, err = models.New(model); err != nil {
 		return exitError{exitUsage, fmt.Errorf("cost model %q: %w; choose one with --model", model, err)}
 	}
-	c.NewSolver = func() solver.Solver {
-		s, _ := registry.New(registry.Default)
-		return s
+	if c.NewSolver, err = registry.Maker(registry.Default); err != nil {
+		return err
 	}
 	bar := newProgress(a.err)
 	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }

@@ -31,7 +31,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/console"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
-	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -194,16 +193,14 @@ func readMeans(c config.Scheduler) (m means, err error) {
 	if err != nil {
 		return m, exitError{exitUsage, fmt.Errorf("--cost-model: %w", err)}
 	}
-	if _, err := registry.New(c.Solver); err != nil {
+	newSolver, err := registry.Maker(c.Solver)
+	if err != nil {
 		return m, exitError{exitUsage, fmt.Errorf("--solver: %w", err)}
 	}
 	if m.secrets, err = keyring(c.SecretKeyFile); err != nil {
 		return m, exitError{exitUsage, fmt.Errorf("scheduler.secret_key_file: %w", err)}
 	}
-	m.planner = cycle.New(model, func() solver.Solver {
-		algorithm, _ := registry.New(c.Solver) // was checked above
-		return algorithm
-	})
+	m.planner = cycle.New(model, newSolver)
 	bounds := cycle.DefaultOptions()
 	bounds.MaxDisplaced, bounds.Patience = c.MaxPreempted, c.Patience
 	m.planner.Bound(bounds)

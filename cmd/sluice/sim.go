@@ -232,12 +232,8 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 			return fmt.Errorf("--%s: %w", of, err)
 		}
 	}
-	if _, err := registry.New(f.solver); err != nil {
+	if f.config.NewSolver, err = registry.Maker(f.solver); err != nil {
 		return fmt.Errorf("--solver: %w", err)
-	}
-	f.config.NewSolver = func() solver.Solver {
-		s, _ := registry.New(f.solver) // was checked
-		return s
 	}
 	if f.speculate {
 		f.config.Idempotent, f.config.Speculation = true, knowledge.DefaultSpeculation()

@@ -18,7 +18,7 @@ import (
 // Default is the solver to use when nothing else is asked for.
 const Default = "auto"
 
-// ErrUnknown is wrapped by the error of [New].
+// ErrUnknown is wrapped by the errors of [New] and [Maker].
 var ErrUnknown = errors.New("registry: unknown solver")
 
 type entry struct {
@@ -46,9 +46,18 @@ func Names() []string {
 
 // New returns a fresh solver of the given name.
 func New(name string) (solver.Solver, error) {
+	fresh, err := Maker(name)
+	if err != nil {
+		return nil, err
+	}
+	return fresh(), nil
+}
+
+// Maker returns what makes fresh solvers of the given name.
+func Maker(name string) (func() solver.Solver, error) {
 	for _, e := range table {
 		if e.name == name {
-			return e.make(), nil
+			return e.make, nil
 		}
 	}
 	return nil, fmt.Errorf("%w %q: choose one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
