@@ -92,7 +92,7 @@ func (s *State) grantRole(b RoleBinding) error {
 	if held || b.Role >= NumRoles || len(s.roles) >= MaxRoleBindings {
 		return fmt.Errorf("%v is bound already, is unknown or is one too many", b)
 	}
-	s.roles = inserted(s.roles, i, b)
+	s.roles = slices.Concat(s.roles[:i], []RoleBinding{b}, s.roles[i:])
 	s.changeAccess()
 	return nil
 }
@@ -102,7 +102,7 @@ func (s *State) revokeRole(b RoleBinding) error {
 	if !held {
 		return fmt.Errorf("%v is not bound", b)
 	}
-	s.roles = removed(s.roles, i)
+	s.roles = slices.Concat(s.roles[:i], s.roles[i+1:])
 	s.changeAccess()
 	return nil
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Condition says how a job has to end so that those that wait for it may run.
@@ -49,18 +48,14 @@ func (t *tables) WaitingFor(name JobID) []JobUID { return find(t.waits, name) }
 // setWaiting keeps the index of who waits for whom in step with a job that waits, or does so no more.
 func (s *State) setWaiting(j *Job, waits bool) {
 	for _, d := range j.Spec.DependsOn {
-		list := find(s.waits, d.Job)
-		i, there := slices.BinarySearch(list, j.UID)
-		switch {
-		case waits && !there:
-			s.waits.Set(d.Job, inserted(list, i, j.UID))
-		case !waits && there && len(list) == 1:
+		old := find(s.waits, d.Job)
+		if list := withMember(old, j.UID, waits); len(list) > 0 {
+			s.waits.Set(d.Job, list)
+		} else if len(old) > 0 {
 			s.waits.Delete(d.Job)
 			if on := s.JobByName(d.Job); on != nil { // it may go now
 				s.changes.Jobs = append(s.changes.Jobs, on.UID)
 			}
-		case !waits && there:
-			s.waits.Set(d.Job, removed(list, i))
 		}
 	}
 }

@@ -26,18 +26,18 @@ func (s *TaskSpec) Pick(h *Host) (Devices, bool) {
 
 // Bind returns the host with one more task of this size on it, on the given devices. The list of tasks is left as it is.
 func (s *TaskSpec) Bind(h *Host, on Devices) *Host {
-	bound := *h
-	bound.Allocated = h.Allocated.Add(s.Resources)
-	bound.GPUFree = s.GPU.allocate(h.GPUFree, on.GPUs, false)
-	bound.PortsTaken = allocatePorts(h.PortsTaken, on.Ports, false)
-	return &bound
+	return s.book(h, h.Allocated.Add(s.Resources), on, false)
 }
 
 // Unbind returns the host with one task of this size less, on the given devices. The list of tasks is left as it is.
 func (s *TaskSpec) Unbind(h *Host, on Devices) *Host {
-	freed := *h
-	freed.Allocated = h.Allocated.Sub(s.Resources)
-	freed.GPUFree = s.GPU.allocate(h.GPUFree, on.GPUs, true)
-	freed.PortsTaken = allocatePorts(h.PortsTaken, on.Ports, true)
-	return &freed
+	return s.book(h, h.Allocated.Sub(s.Resources), on, true)
+}
+
+func (s *TaskSpec) book(h *Host, allocated Resources, on Devices, back bool) *Host {
+	next := *h
+	next.Allocated = allocated
+	next.GPUFree = s.GPU.allocate(h.GPUFree, on.GPUs, back)
+	next.PortsTaken = allocatePorts(h.PortsTaken, on.Ports, back)
+	return &next
 }

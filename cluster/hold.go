@@ -99,13 +99,7 @@ func (s *State) setHold(k TaskKey, from, to *Hold) {
 			return // a host that is gone holds nothing
 		}
 		h := *old
-		i, found := slices.BinarySearch(h.Held, k)
-		switch {
-		case held && !found:
-			h.Held = inserted(h.Held, i, k)
-		case !held && found:
-			h.Held = removed(h.Held, i)
-		}
+		h.Held = withMember(h.Held, k, held)
 		s.withhold(&h)
 		s.setHost(&h)
 	}

@@ -23,19 +23,11 @@ func (s *State) setHome(k TaskKey, from, to HostID) {
 		if id == "" {
 			return
 		}
-		list := slices.Clone(find(s.homes, id))
-		i, there := slices.BinarySearch(list, k)
-		switch {
-		case in && !there:
-			list = slices.Insert(list, i, k)
-		case !in && there:
-			list = slices.Delete(list, i, i+1)
-		}
-		if len(list) == 0 {
+		if list := withMember(find(s.homes, id), k, in); len(list) > 0 {
+			s.homes.Set(id, list)
+		} else {
 			s.homes.Delete(id)
-			return
 		}
-		s.homes.Set(id, list)
 	}
 	change(from, false)
 	change(to, true)

@@ -55,7 +55,7 @@ func (s *State) noteImages(at Time, task *TaskSpec, h HostID) {
 		}
 		if !slices.Contains(next.Hosts, h) {
 			kept := next.Hosts[max(0, len(next.Hosts)+1-MaxImageHosts):]
-			next.Hosts = inserted(kept, len(kept), h)
+			next.Hosts = slices.Concat(kept, []HostID{h})
 			s.lessons++
 		}
 		s.images.Set(next.Name, &next)
@@ -72,7 +72,8 @@ func (s *State) removeImages(h HostID) {
 	}
 	for _, x := range on {
 		next := *x
-		next.Hosts = removed(x.Hosts, slices.Index(x.Hosts, h))
+		i := slices.Index(x.Hosts, h)
+		next.Hosts = slices.Concat(x.Hosts[:i], x.Hosts[i+1:])
 		s.images.Set(next.Name, &next)
 		s.lessons++
 	}

@@ -121,6 +121,11 @@ func (s *State) dropTask(t *Task, j *Job) {
 	j.Counts[t.State]--
 	j.LastRun = max(j.LastRun, t.Run)
 	s.setHold(t.Key, t.Hold, nil)
+	s.forgetTask(t)
+}
+
+// forgetTask takes a task that is not bound and has no hold out of all tables.
+func (s *State) forgetTask(t *Task) {
 	s.setHome(t.Key, t.Home, "")
 	s.later.Delete(t.Key)
 	s.tasks.Delete(uint64(t.Key))
@@ -265,10 +270,7 @@ func (s *State) deleteJob(uid JobUID) error {
 		tasks = append(tasks, t)
 	}
 	for _, t := range tasks {
-		s.setHome(t.Key, t.Home, "")
-		s.later.Delete(t.Key)
-		s.tasks.Delete(uint64(t.Key))
-		s.changes.Tasks = append(s.changes.Tasks, t.Key)
+		s.forgetTask(t)
 	}
 	s.setWaiting(j, false) // it does where each of its tasks was stopped by itself
 	s.jobs.Delete(uint64(uid))

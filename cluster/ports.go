@@ -175,18 +175,8 @@ func (r *PortRequest) valid(h *Host, picked []uint16) bool {
 
 // allocatePorts returns the sorted list with the picked ports in it, or without them.
 func allocatePorts(taken, picked []uint16, back bool) []uint16 {
-	if len(picked) == 0 {
-		return taken
-	}
-	taken = slices.Clone(taken)
 	for _, p := range picked {
-		i, found := slices.BinarySearch(taken, p)
-		switch {
-		case back && found:
-			taken = slices.Delete(taken, i, i+1)
-		case !back && !found:
-			taken = slices.Insert(taken, i, p)
-		}
+		taken = withMember(taken, p, !back)
 	}
 	return taken
 }

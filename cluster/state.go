@@ -389,16 +389,11 @@ func (s *State) bind(t *Task, j *Job, bound bool) {
 	if old == nil {
 		return // a bound task keeps its host from being removed, so only a status of an older run comes here
 	}
-	i, found := slices.BinarySearch(old.Tasks, t.Key)
-	if bound == found {
+	if _, found := slices.BinarySearch(old.Tasks, t.Key); bound == found {
 		return
 	}
 	h := *old
-	if bound {
-		h.Tasks = inserted(old.Tasks, i, t.Key)
-	} else {
-		h.Tasks = removed(old.Tasks, i)
-	}
+	h.Tasks = withMember(old.Tasks, t.Key, bound)
 	spec := j.TaskFor(t)
 	h.allocate(spec, j.Spec.Revocable, !bound)
 	s.use(j, spec.Resources, !bound)
@@ -538,10 +533,8 @@ func (s *State) restore(r *Restored) error {
 	return nil
 }
 
-func load[K interface {
-	~string | ~uint32 | ~uint64
-}, V any](m *btree.Map[K, V], records []V, key func(V) K) {
+func load[K key, V any](m *btree.Map[K, V], records []V, by func(V) K) {
 	for _, r := range records {
-		m.Set(key(r), r)
+		m.Set(by(r), r)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"slices"
@@ -133,30 +134,19 @@ func (t *tables) JobByName(name JobID) *Job { return t.Job(find(t.names, name)) 
 func (t *tables) Clearing() []HostID { return t.clearing }
 
 func (t *tables) noteClearing(id HostID, clearing bool) {
-	i, found := slices.BinarySearch(t.clearing, id)
+	t.clearing = withMember(t.clearing, id, clearing)
+}
+
+// withMember returns the sorted list with v in it, or without v: a copy, where that is another one.
+func withMember[T cmp.Ordered](list []T, v T, in bool) []T {
+	i, found := slices.BinarySearch(list, v)
 	switch {
-	case clearing && !found:
-		t.clearing = inserted(t.clearing, i, id)
-	case !clearing && found:
-		t.clearing = removed(t.clearing, i)
+	case in && !found:
+		return slices.Concat(list[:i], []T{v}, list[i:])
+	case !in && found:
+		return slices.Concat(list[:i], list[i+1:])
 	}
-}
-
-// inserted returns a copy of the list with v at index i.
-func inserted[T any](list []T, i int, v T) []T {
-	out := make([]T, len(list)+1)
-	copy(out, list[:i])
-	out[i] = v
-	copy(out[i+1:], list[i:])
-	return out
-}
-
-// removed returns a copy of the list without what is at index i.
-func removed[T any](list []T, i int) []T {
-	out := make([]T, len(list)-1)
-	copy(out, list[:i])
-	copy(out[i:], list[i+1:])
-	return out
+	return list
 }
 
 // NumTasks returns how many tasks there are, of all states.
@@ -236,16 +226,15 @@ func (t *tables) IsLeaf(p PoolPath) bool {
 	return leaf
 }
 
-func find[K interface {
-	~string | ~uint32 | ~uint64
-}, V any](m *btree.Map[K, V], k K) V {
+// key is what a table finds its records by.
+type key interface{ ~string | ~uint32 | ~uint64 }
+
+func find[K key, V any](m *btree.Map[K, V], k K) V {
 	v, _ := m.Get(k)
 	return v
 }
 
-func ascend[K interface {
-	~string | ~uint32 | ~uint64
-}, V any](m *btree.Map[K, V], from K) iter.Seq[V] {
+func ascend[K key, V any](m *btree.Map[K, V], from K) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		m.Ascend(from, func(_ K, v V) bool { return yield(v) })
 	}
