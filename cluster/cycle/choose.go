@@ -70,7 +70,7 @@ func (s *search) displacement(w waiter) *displacement {
 	if !ok {
 		return nil
 	}
-	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, rule: c.row.rule}}
+	n := c.displacementOn(h, w, cluster.Devices{GPUs: gpus, Ports: ports})
 	for _, b := range s.found {
 		n.price += b.price
 	}
@@ -582,6 +582,10 @@ func (d *displacer) refuge(u *unit) *move {
 	return u.refuge
 }
 
+func (u *unit) moveTo(h *host, with cluster.Devices, r *rule) *move {
+	return &move{host: h, nomination: nomination{spec: u.spec, devices: with, set: u.set, rule: r}}
+}
+
 // otherRoom returns the cheapest host but its own that suits, and on which the unit fits now, with what it has there, and the price;
 // nil if there is none.
 func (p *Planner) otherRoom(u *unit, own *host, suits func(*rule, *host) bool) (*move, flowgraph.Cost) {
@@ -594,7 +598,7 @@ func (p *Planner) otherRoom(u *unit, own *host, suits func(*rule, *host) bool) (
 			continue
 		}
 		if devices, ok := u.spec.Pick(h.rec); ok {
-			return &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: r.rule}}, s.price()
+			return u.moveTo(h, devices, r.rule), s.price()
 		}
 	}
 	return nil, 0

@@ -64,6 +64,11 @@ type displacement struct {
 	step    int            // displacements with the same step are carried out together
 }
 
+// displacementOn has a unit of the class come to the host, for which nobody leaves yet.
+func (c *class) displacementOn(h *host, w waiter, with cluster.Devices) *displacement {
+	return &displacement{class: c, host: h, nominee: &nomination{spec: c.row.task, devices: with, set: w.set, rule: c.row.rule}}
+}
+
 // displace makes room for units that wait although their pools may claim room for them: the strongest claims first, among
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.

@@ -258,19 +258,12 @@ func (p *Planner) goesBefore(c *class, w waiter, own *class, than waiter) bool {
 		}
 		return priority
 	}
-	switch by := cmp.Or(cmp.Compare(raised(c, w), raised(own, than)), boolean(c.key.ahead)-boolean(own.key.ahead)); {
+	switch by := cmp.Or(cmp.Compare(raised(c, w), raised(own, than)), cmp.Compare(one(c.key.ahead), one(own.key.ahead))); {
 	case by != 0:
 		return by > 0
 	default:
 		return earlier(w, than)
 	}
-}
-
-func boolean(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // cheapestBlocked returns the place that would cost least of those that something closes which may change: room, rules that

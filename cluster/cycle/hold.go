@@ -347,7 +347,7 @@ func (p *Planner) rehouse(out *Output) bool {
 	var kept []*unit
 	for _, u := range p.held { // sorted below
 		k := &u.group.key
-		if u.state != cluster.TaskReserved || u.settled || u.rests || u.hold.Until == cluster.Forever || k.gang || k.revocable ||
+		if !u.expires() || u.rests || k.gang || k.revocable ||
 			k.jobType == cluster.Stateful || k.jobType == cluster.Daemon {
 			continue
 		}

@@ -270,7 +270,7 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 			continue
 		}
 		gpus, _ := task.GPU.Pick(h.rec.GPUs, empty.gpus) // there are some
-		n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, rule: c.row.rule}}
+		n := c.displacementOn(h, w, cluster.Devices{GPUs: gpus, Ports: ports})
 		d.nominate(h, n.nominee)
 		d.precede(n)
 		if chosen = append(chosen, n); int64(len(chosen)) == count {

@@ -123,11 +123,10 @@ func (l *lifts) controllers(path cluster.PoolPath, percent uint32) {
 	first := l.before(func(c *class, j *cluster.Job) bool {
 		return c.key.group.controller && path.Covers(c.key.group.pool) && l.mayPrecede(c)
 	})
-	at := slices.IndexFunc(l.p.status, func(s pool.Status) bool { return s.Path == path })
-	if at < 0 {
+	status := pool.Find(l.p.status, path)
+	if status == nil {
 		return
 	}
-	status := &l.p.status[at]
 	reserves := slices.ContainsFunc(status.Dimensions, func(d pool.DimensionStatus) bool { return d.Reservation > 0 })
 	for _, d := range status.Dimensions {
 		own := l.class.row.task.Resources.In(d.Dimension)

@@ -325,7 +325,7 @@ func (d *displacer) exchange(x *transfer) bool {
 	if !ok {
 		return false
 	}
-	u.move = &move{host: x.to.host, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: x.moves.class.row.rule}}
+	u.move = u.moveTo(x.to.host, devices, x.moves.class.row.rule)
 	u.price = d.p.graph.net.Cost(x.moves.arc) + d.p.graph.net.Cost(x.to.arc)
 	n := d.instead(c, h, u, w)
 	if n == nil || n.price >= c.price {

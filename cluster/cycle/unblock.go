@@ -270,11 +270,11 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 	var all []Unblocker
 	reserved := map[string]int64{} // by how much more the pools below have to reserve, by dimension
 	for path := c.key.group.pool; path != ""; path = path.Parent() {
-		at := slices.IndexFunc(p.status, func(s pool.Status) bool { return s.Path == path })
-		if at < 0 {
+		status := pool.Find(p.status, path)
+		if status == nil {
 			continue
 		}
-		for _, d := range p.status[at].Dimensions {
+		for _, d := range status.Dimensions {
 			if c.row.task.Resources.In(d.Dimension) == 0 {
 				continue
 			}
@@ -431,7 +431,7 @@ func (c *class) goesAfter(own *class, snap *cluster.Snapshot) bool {
 	case leaf.Order == cluster.FairJobs && k.job != o.job, leaf.Order == cluster.FairUsers && k.owner != o.owner:
 		return false
 	default:
-		return cmp.Or(cmp.Compare(k.priority, o.priority), boolean(c.key.ahead)-boolean(own.key.ahead)) < 0
+		return cmp.Or(cmp.Compare(k.priority, o.priority), cmp.Compare(one(c.key.ahead), one(own.key.ahead))) < 0
 	}
 }
 

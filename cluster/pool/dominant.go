@@ -164,19 +164,24 @@ func (d *dominant) serve(level float64) {
 	d.order = d.order[full:]
 }
 
+// makeColumns makes caps, weights and parts as long as there are members. What they hold is of another division.
+func (d *dominant) makeColumns() {
+	n := len(d.members)
+	d.caps = slices.Grow(d.caps[:0], n)[:n]
+	d.weights = slices.Grow(d.weights[:0], n)[:n]
+	d.parts = slices.Grow(d.parts[:0], n)[:n]
+}
+
 // exhaust splits what is left of a dimension among the members that grow and ask for it, and ends their growth.
 func (d *dominant) exhaust(dim int, amounts []int64, level float64) {
 	left := max(0, amounts[dim]-d.used(dim))
-	n := len(d.members)
-	d.caps = slices.Grow(d.caps[:0], n)[:n]
-	d.parts = slices.Grow(d.parts[:0], n)[:n]
-	d.weights = slices.Grow(d.weights[:0], n)[:n]
+	d.makeColumns()
 	clear(d.weights) // who has none gets nothing, whatever the caps of another division
 	fastest := 0.0
 	for _, i := range d.order {
 		fastest = max(fastest, float64(d.members[i].want[dim])/d.members[i].span)
 	}
-	scale := math.Ldexp(1, 62-bits.Len(uint(n))) / fastest // the sum of the weights stays within a word
+	scale := math.Ldexp(1, 62-bits.Len(uint(len(d.members)))) / fastest // the sum of the weights stays within a word
 	for _, i := range d.order {
 		m := &d.members[i]
 		if m.base < level { // it has grown for that part of the way to the level
@@ -224,10 +229,7 @@ func (d *dominant) trim(dim int, amount int64) {
 	if full {
 		amount -= served
 	}
-	n := len(d.members)
-	d.caps = slices.Grow(d.caps[:0], n)[:n]
-	d.weights = slices.Grow(d.weights[:0], n)[:n]
-	d.parts = slices.Grow(d.parts[:0], n)[:n]
+	d.makeColumns()
 	for i := range d.members {
 		m := &d.members[i]
 		if d.caps[i] = m.out[dim]; m.served && full {
@@ -245,10 +247,7 @@ func (d *dominant) trim(dim int, amount int64) {
 
 // spread divides what is left of each dimension among the members that ask for more of it.
 func (d *dominant) spread(amounts []int64) {
-	n := len(d.members)
-	d.caps = slices.Grow(d.caps[:0], n)[:n]
-	d.weights = slices.Grow(d.weights[:0], n)[:n]
-	d.parts = slices.Grow(d.parts[:0], n)[:n]
+	d.makeColumns()
 	for dim, amount := range amounts {
 		for i := range d.members {
 			m := &d.members[i]

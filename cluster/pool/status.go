@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -45,6 +46,15 @@ type DimensionStatus struct {
 
 // Wanted returns what the tasks ask for, running and waiting, saturating.
 func (s *DimensionStatus) Wanted() int64 { return sum(s.Allocation, s.Demand) }
+
+// Find returns what is said of the pool of that path, nil if nothing is. all is as [Admission.Status] returns it.
+func Find(all []Status, path cluster.PoolPath) *Status {
+	i, found := slices.BinarySearchFunc(all, path, func(s Status, p cluster.PoolPath) int { return cmp.Compare(s.Path, p) })
+	if !found {
+		return nil
+	}
+	return &all[i]
+}
 
 // Status describes all pools, by path. The caller owns it. Complexity: groups · depth of their leaves, and pools, times
 // dimensions.

@@ -1,11 +1,9 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -232,9 +230,8 @@ func (s *Scheduler) LastCycle() (CycleSummary, <-chan struct{}) {
 func (s *Scheduler) poolStatus(p cluster.PoolPath) pool.Status {
 	s.cycles.mu.Lock()
 	defer s.cycles.mu.Unlock()
-	i, ok := slices.BinarySearchFunc(s.cycles.pools, p, func(s pool.Status, p cluster.PoolPath) int { return cmp.Compare(s.Path, p) })
-	if !ok {
-		return pool.Status{Path: p}
+	if status := pool.Find(s.cycles.pools, p); status != nil {
+		return *status
 	}
-	return s.cycles.pools[i]
+	return pool.Status{Path: p}
 }

@@ -397,6 +397,21 @@ var hostReasons = map[string]string{
 // ofOne is what a tally of one host begins with.
 var ofOne = map[string]string{"are": "is", "belong": "belongs", "do": "does", "have": "has"}
 
+// predicate says what is true of the hosts of a tally.
+func predicate(c *sluicev1.HostTally) string {
+	reason := hostReasons[c.Reason]
+	if verb, rest, _ := strings.Cut(reason, " "); c.Hosts == 1 {
+		reason = ofOne[verb] + " " + rest
+	}
+	if c.Detail == "ports" {
+		reason = strings.Replace(reason, "too little", "too few", 1)
+	}
+	if strings.Contains(reason, "%s") {
+		reason = fmt.Sprintf(reason, c.Detail)
+	}
+	return reason
+}
+
 // bindingWord says what keeps a task from being let in.
 func bindingWord(b pool.Binding) string {
 	rule := strings.ToLower(strings.ReplaceAll(string(b.Rule), "_", " "))
@@ -457,31 +472,15 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 	case waitingForCycle:
 		return "it has not been looked at yet; the next cycle will"
 	case waitingForHome:
-		why := map[string]string{
-			string(cycle.HostDraining): "is draining", string(cycle.HostUnreachable): "is unreachable",
-			string(cycle.HostTooSmall): "has too little " + w.Tally[0].Detail + ", even empty", string(cycle.HostWrongGPU): "has no such GPUs",
-			string(cycle.HostExclusive): "is kept for others", string(cycle.HostOutside): "is not among the hosts of its pool",
-			string(cycle.HostMismatch):  "does not meet the constraints",
-			string(cycle.HostIncapable): "has a host manager that cannot do what it needs: " + w.Tally[0].Detail,
-		}[w.Tally[0].Reason]
-		return strings.Join(append([]string{fmt.Sprintf("it runs on host %s only, which %s", t.Home, why)}, helps(w, "or: ")...), "\n")
+		return strings.Join(append([]string{fmt.Sprintf("it runs on host %s only, which %s", t.Home, predicate(w.Tally[0]))}, helps(w, "or: ")...), "\n")
 	case waitingForHosts:
 		return "there are no hosts: no host manager is connected"
 	}
 	lines := []string{fmt.Sprintf("it asks for %v; of %s", j.TaskFor(t).Resources, number(w.Hosts, "host"))}
 	for _, c := range w.Tally {
-		reason := hostReasons[c.Reason]
+		reason := predicate(c)
 		if c.Reason == string(cycle.HostOpen) && w.TogetherFit < w.Together {
-			reason = "have room by now for some of those that start together"
-		}
-		if verb, rest, _ := strings.Cut(reason, " "); c.Hosts == 1 {
-			reason = ofOne[verb] + " " + rest
-		}
-		if c.Detail == "ports" {
-			reason = strings.Replace(reason, "too little", "too few", 1)
-		}
-		if strings.Contains(reason, "%s") {
-			reason = fmt.Sprintf(reason, c.Detail)
+			reason += " for some of those that start together"
 		}
 		lines = append(lines, fmt.Sprintf("  %d %s", c.Hosts, reason))
 	}

@@ -642,7 +642,7 @@ func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 	a.emit(t, &cluster.HostDrain{ID: "s/h"}, &cluster.HostReported{ID: "s/h", Machine: *h.Machine}, &cluster.JobUpdated{Job: 1, Spec: &cluster.JobSpec{
 		Name: "db", Pool: cluster.DefaultPool, Type: cluster.Stateful, Instances: 1, Preemption: cluster.PreemptionPolicy{Command: []string{"save"}},
 	}})
-	require.Contains(t, explain().Summary, "which has a host manager that cannot do what it needs: on-preempt\n")
+	require.Contains(t, explain().Summary, "which has a host manager that cannot do what the task needs: on-preempt\n")
 	require.Equal(t, "INCAPABLE", explain().GetWaiting().Tally[0].Reason)
 
 	asks := func(task cluster.TaskSpec) {
@@ -653,7 +653,7 @@ func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 	require.Contains(t, explain().Summary, "which has too little memory_bytes, even empty\n")
 	require.Equal(t, "memory_bytes", explain().GetWaiting().Tally[0].Detail)
 	asks(cluster.TaskSpec{GPU: cluster.GPURequest{Milli: 500}})
-	require.Contains(t, explain().Summary, "which has no such GPUs\n")
+	require.Contains(t, explain().Summary, "which has no such GPUs, or too few of them\n")
 	spec := *a.Snapshot().Job(1).Spec
 	spec.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: "s/h"}, Comparison: cluster.Equal}
 	a.emit(t, &cluster.JobUpdated{Job: 1, Spec: &spec}, &cluster.TaskUpdated{Task: k, Version: a.Snapshot().Job(1).Version + 1})
