@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,10 +237,8 @@ func (d *driver) launchRecord(r *run, l hostmgr.Launch) (*launchRecord, error) {
 		LogLimit: max(cmp.Or(l.Task.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
 	}
 	if d.cgroup != "" {
-		folder := fnv.New32a()
-		_, _ = folder.Write([]byte(d.state.dir)) // never fails
 		rec.Cgroup = &cgroupLimits{
-			Path:        filepath.Join(d.cgroup, fmt.Sprintf("sluice-%08x-%v", folder.Sum32(), r.id)),
+			Path:        filepath.Join(d.cgroup, fmt.Sprintf("sluice-%s-%v", folderID(d.state.dir), r.id)),
 			CPUMilli:    l.Task.Resources.Fixed[cluster.CPU],
 			MemoryBytes: l.Task.Resources.Fixed[cluster.Memory],
 		}

@@ -5,7 +5,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 
@@ -46,9 +45,7 @@ func findSecrets(c Config) (string, error) {
 			problem = fmt.Errorf("folder %s cannot be written to", dir)
 			continue
 		}
-		state := fnv.New32a()
-		_, _ = state.Write([]byte(c.Dir)) // never fails
-		return filepath.Join(dir, fmt.Sprintf("sluice-%d-%08x", os.Getuid(), state.Sum32())), nil
+		return filepath.Join(dir, fmt.Sprintf("sluice-%d-%s", os.Getuid(), folderID(c.Dir))), nil
 	}
 	return "", problem
 }

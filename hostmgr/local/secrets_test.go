@@ -39,6 +39,8 @@ func TestSecretsAreWhereUsersGet(t *testing.T) {
 		want = "/dev/shm"
 	}
 	require.Equal(t, want, filepath.Dir(in))
+	again, _ := findSecrets(Config{Dir: "/x/y/../"})
+	require.Equal(t, in, again, "a folder of state that is spelt otherwise")
 }
 
 func TestPathsOfSecretsStayInside(t *testing.T) {

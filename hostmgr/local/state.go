@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,13 @@ type formatRecord struct{ Format int }
 
 // owned holds the state folders of this process: the locks of fcntl do not keep a process from locking twice.
 var owned sync.Map
+
+// folderID tells what belongs to one state folder, outside of it, from that of others on the machine.
+func folderID(dir string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(filepath.Clean(dir))) // never fails
+	return fmt.Sprintf("%08x", h.Sum32())
+}
 
 // openState locks a state folder, making it if it does not exist.
 func openState(dir string) (s *stateFolder, err error) {
