@@ -177,18 +177,12 @@ func (r *constraintReader) label(p *sluicev1.LabelConstraint, path string) clust
 	default:
 		r.v.Invalid(child(path, "kind"), "is required: HOST or TASK")
 	}
-	switch p.GetComparison() {
-	case sluicev1.LabelConstraint_LESS:
-		c.Comparison = cluster.Less
-		if c.Count == 0 {
-			r.v.Invalid(child(path, "requirement"), "is 0, and no count is less: 1 or more")
-		}
-	case sluicev1.LabelConstraint_EQUAL:
-		c.Comparison = cluster.Equal
-	case sluicev1.LabelConstraint_GREATER:
-		c.Comparison = cluster.Greater
-	default:
+	c.Comparison = comparisons.from(p.GetComparison())
+	switch {
+	case p.GetComparison() == sluicev1.LabelConstraint_COMPARISON_UNSPECIFIED:
 		r.v.Invalid(child(path, "comparison"), "is required: LESS, EQUAL or GREATER")
+	case c.Comparison == cluster.Less && c.Count == 0:
+		r.v.Invalid(child(path, "requirement"), "is 0, and no count is less: 1 or more")
 	}
 	return c
 }
@@ -231,7 +225,7 @@ func expressionTo(c *cluster.Constraint) *sluicev1.Constraint {
 	if c.Op == cluster.HostLabel || c.Op == cluster.TaskLabel {
 		label := &sluicev1.LabelConstraint{
 			Kind: sluicev1.LabelConstraint_HOST, Key: c.Label.Key, Domain: c.Domain,
-			Comparison: comparisonTo(c.Comparison), Requirement: c.Count,
+			Comparison: comparisons.to(c.Comparison), Requirement: c.Count,
 		}
 		if c.Op == cluster.TaskLabel {
 			label.Kind = sluicev1.LabelConstraint_TASK
@@ -251,13 +245,8 @@ func expressionTo(c *cluster.Constraint) *sluicev1.Constraint {
 	return &sluicev1.Constraint{Kind: &sluicev1.Constraint_AnyOf{AnyOf: list}}
 }
 
-func comparisonTo(c cluster.Comparison) sluicev1.LabelConstraint_Comparison {
-	switch c {
-	case cluster.Less:
-		return sluicev1.LabelConstraint_LESS
-	case cluster.Greater:
-		return sluicev1.LabelConstraint_GREATER
-	default:
-		return sluicev1.LabelConstraint_EQUAL
-	}
+var comparisons = choice[cluster.Comparison, sluicev1.LabelConstraint_Comparison]{
+	{cluster.Equal, sluicev1.LabelConstraint_EQUAL},
+	{cluster.Less, sluicev1.LabelConstraint_LESS},
+	{cluster.Greater, sluicev1.LabelConstraint_GREATER},
 }

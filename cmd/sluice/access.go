@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,14 +167,17 @@ func newRoleCommand(a *app) *cobra.Command {
 		}))
 }
 
-// roleNames are the words for the roles on the command line.
-var roleNames = []string{"viewer", "submitter", "pool-admin", "operator", "host-manager"}
-
+// roleWord is the word for a role on the command line.
 func roleWord(r sluicev1.Role) string {
-	if r < 1 || int(r) > len(roleNames) {
-		return r.String()
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(r.String(), "ROLE_"), "_", "-"))
+}
+
+// roleWords are the words for all roles, that of role 1 first.
+func roleWords() (all []string) {
+	for r := range len(sluicev1.Role_name) - 1 {
+		all = append(all, roleWord(sluicev1.Role(r+1)))
 	}
-	return roleNames[r-1]
+	return all
 }
 
 func roleChange(a *app, use, short, now string, change func(*client, *cobra.Command, *sluicev1.RoleBinding) error) *cobra.Command {
@@ -181,17 +185,13 @@ func roleChange(a *app, use, short, now string, change func(*client, *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   use + " --user USER|--group GROUP",
 		Short: short,
-		Long:  short + ": " + strings.Join(roleNames, ", ") + `.`,
+		Long:  short + ": " + strings.Join(roleWords(), ", ") + `.`,
 		Args:  wants("ROLE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for i, name := range roleNames {
-				if name == args[0] {
-					b.Role = sluicev1.Role(i + 1)
-				}
-			}
+			b.Role = sluicev1.Role(slices.Index(roleWords(), args[0]) + 1)
 			switch {
 			case b.Role == 0:
-				return usageError(cmd, fmt.Errorf("role: %q is none of %s", args[0], strings.Join(roleNames, ", ")))
+				return usageError(cmd, fmt.Errorf("role: %q is none of %s", args[0], strings.Join(roleWords(), ", ")))
 			case (b.User == "") == (b.Group == ""):
 				return usageError(cmd, errors.New("either --user or --group says who"))
 			}
