@@ -46,7 +46,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil
 		}
 	}
-	if !s.keepLimits() {
+	if !s.relieveLimits() {
 		return nil
 	}
 	return s.displacement(first)

@@ -92,7 +92,7 @@ type bundle struct {
 // bundleOf returns what leaves with the unit, of which none moves.
 func (d *displacer) bundleOf(u *unit) bundle {
 	b := bundle{units: d.p.together(u), alike: true}
-	b.sum = together(b.units)
+	b.sum = sumOf(b.units)
 	for _, v := range b.units {
 		v.move, v.price = nil, d.loss(v)
 		b.price += v.price

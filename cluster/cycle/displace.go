@@ -185,7 +185,7 @@ type displacer struct {
 	rests   bool                              // somebody may not be asked to leave yet
 	later   bool                              // what this plan may not do yet is sought, see roomAt
 	forming map[cluster.JobUID]bool           // gangs that this plan places members of
-	yield   []*host                           // see yielding
+	yield   []*host                           // see moving
 	listed  int                               // clock of hosts when it was listed
 	vain    map[errand]int                    // who found no host, and the clock then
 	within  map[*limit][]*insiders            // see inside; for look-up
@@ -333,7 +333,7 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	case !d.seek(c, moves).outlook.some:
 		hosts = d.left() // elsewhere what is full stays full
 	default:
-		hosts = d.yielding()
+		hosts = d.moving()
 	}
 	for _, h := range hosts {
 		if h == nil {
@@ -364,12 +364,12 @@ func (d *displacer) best(c *class, all *options, moves bool, n int) (top options
 	return top
 }
 
-// yielding lists the hosts that yield, by index.
-func (d *displacer) yielding() []*host {
+// moving lists the hosts that are in motion, by index.
+func (d *displacer) moving() []*host {
 	if now := d.p.hosts.clock; d.listed != now {
 		d.yield, d.listed = d.yield[:0], now
 		for _, h := range d.p.hosts.byIndex {
-			if h != nil && h.yields() {
+			if h != nil && h.inMotion() {
 				d.yield = append(d.yield, h)
 			}
 		}
@@ -379,7 +379,7 @@ func (d *displacer) yielding() []*host {
 
 // left lists those of them that somebody leaves.
 func (d *displacer) left() (some []*host) {
-	for _, h := range d.yielding() {
+	for _, h := range d.moving() {
 		if slices.ContainsFunc(h.units, (*unit).leaves) {
 			some = append(some, h)
 		}
@@ -387,8 +387,8 @@ func (d *displacer) left() (some []*host) {
 	return some
 }
 
-// yields reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
-func (h *host) yields() bool { return h.loose+len(h.holds)+len(h.nominated) > 0 }
+// inMotion reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
+func (h *host) inMotion() bool { return h.loose+len(h.holds)+len(h.nominated) > 0 }
 
 // couldTake reports whether a host with this verdict would have room if it were empty.
 func couldTake(v verdict) bool { return v == open || v%kinds == full }
@@ -644,7 +644,7 @@ func (d *displacer) reprieve() {
 // pays reports whether the units leave so that their own pool, or one above, or their job or user in a leaf that is fair, can
 // take something from others without ending beyond what it is entitled to.
 func (d *displacer) pays(units []*unit) bool {
-	all := together(units)
+	all := sumOf(units)
 	takes := func(n *displacement) bool {
 		return slices.ContainsFunc(n.victims, func(u *unit) bool {
 			return u.victim && u.move == nil && !d.p.ledger.MayReturn(all, n.class.group.unit(1), u.group.unit(1))
@@ -655,7 +655,7 @@ func (d *displacer) pays(units []*unit) bool {
 
 // canStay reports whether the units, if they stay, leave to everybody what is promised.
 func (d *displacer) canStay(units []*unit) bool {
-	if !d.keepsLimits(units) {
+	if !d.withinLimits(units) {
 		return false
 	}
 	for i, u := range units {

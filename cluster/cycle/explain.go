@@ -280,7 +280,7 @@ func (p *Planner) cheapestBlocked(c *class) *Blocked {
 		if v := c.row.judgeOpen(h); v != open { // it would be ruled out for another reason
 			continue
 		}
-		place := p.place1(&c.seen.Request, c.row, &c.local, h.index, withRoom(h.rec, c.row.task))
+		place := p.priceOf(&c.seen.Request, c.row, &c.local, h.index, withRoom(h.rec, c.row.task))
 		if best == nil || place.Price < best.Price {
 			reason, detail := c.row.reason(v)
 			best = &Blocked{place, reason, detail}
@@ -331,8 +331,8 @@ func withRoom(rec *cluster.Host, task *cluster.TaskSpec) *cluster.Host {
 	return &out
 }
 
-// place1 prices one place, term by term. rec is the host as it would be for the task, with room.
-func (p *Planner) place1(q *costmodels.Request, r *row, l *locality, i int32, rec *cluster.Host) Place {
+// priceOf prices one place, term by term. rec is the host as it would be for the task, with room.
+func (p *Planner) priceOf(q *costmodels.Request, r *row, l *locality, i int32, rec *cluster.Host) Place {
 	place := Place{Host: rec.ID, Terms: p.model.Items(&p.round, q, rec)}
 	if extra := l.extra(i); extra > 0 {
 		place.Terms = append(place.Terms, costmodels.Term{Name: "data", Price: extra})
@@ -385,7 +385,7 @@ func (p *Planner) placed(u *unit, r *row) Placed {
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, own, u.presence().times(-1))
 	defer p.labels.takeBack(mark)
-	out := Placed{Place: p.place1(&q, r, &l, own.index, u.spec.Unbind(own.rec, u.devices))}
+	out := Placed{Place: p.priceOf(&q, r, &l, own.index, u.spec.Unbind(own.rec, u.devices))}
 	for _, h := range p.hosts.byIndex {
 		if h == own || r.judge(h) != open {
 			continue
@@ -396,7 +396,7 @@ func (p *Planner) placed(u *unit, r *row) Placed {
 	out.Next = out.Next[:min(3, len(out.Next))]
 	for i := range out.Next {
 		h := p.hosts.byID[out.Next[i].Host]
-		out.Next[i] = p.place1(&q, r, &l, h.index, h.rec)
+		out.Next[i] = p.priceOf(&q, r, &l, h.index, h.rec)
 	}
 	return out
 }

@@ -43,8 +43,8 @@ func (d *displacer) patience(c *class) (until cluster.Time) {
 	return until
 }
 
-// together returns units that leave as one, as the pools' accounts see them.
-func together(units []*unit) pool.Unit {
+// sumOf returns units that leave as one, as the pools' accounts see them.
+func sumOf(units []*unit) pool.Unit {
 	all := units[0].group.unit(1)
 	for _, u := range units[1:] {
 		all.Request = all.Request.Add(u.spec.Resources)

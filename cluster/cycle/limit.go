@@ -241,9 +241,9 @@ type barren struct {
 	rule  *rule
 }
 
-// keepLimits adds to what leaves the host what has to leave in the pools that would be promised more than their limits, wherever that
+// relieveLimits adds to what leaves the host what has to leave in the pools that would be promised more than their limits, wherever that
 // runs; and reports whether that is enough, and anybody has to leave at all for a class that waits for that, or leaves more than he came for.
-func (s *search) keepLimits() bool {
+func (s *search) relieveLimits() bool {
 	c := s.class
 	limits := s.d.p.limitsOn(c.group)
 	if len(limits) == 0 {
@@ -351,13 +351,13 @@ func (s *search) first(in *insiders, to *pool.Beneficiary) (bundle, bool) {
 	return bundle{}, false
 }
 
-// keepsLimits reports whether the units may stay beside all that is promised in their pool and those above it.
-func (d *displacer) keepsLimits(units []*unit) bool {
+// withinLimits reports whether the units may stay beside all that is promised in their pool and those above it.
+func (d *displacer) withinLimits(units []*unit) bool {
 	limits := d.p.limitsOn(units[0].group)
 	if len(limits) == 0 || units[0].move != nil {
 		return true
 	}
-	all := together(units)
+	all := sumOf(units)
 	return !slices.ContainsFunc(limits, func(l *limit) bool {
 		return l.gains && len(l.exceeded(&all.Request, d.p.ledger)) > 0
 	})

@@ -295,7 +295,7 @@ func (d *displacer) chances(c *class, moves bool) []*host {
 	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, needOf(&c.row.task.Resources.Fixed)
 	some := d.chance[:0]
 	for i, h := range t.byIndex {
-		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !h.yields() || !needs.fits(o.bound(d, h)) {
+		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !h.inMotion() || !needs.fits(o.bound(d, h)) {
 			continue
 		}
 		some = append(some, h)

@@ -96,7 +96,7 @@ func (p *Planner) refit(out *Output) {
 // loose reports whether somebody leaves a host or might be asked to. Then those who find no room may have that of others, and
 // for small tasks to go first would have more of them leave. Complexity: hosts.
 func (p *Planner) loose() bool {
-	return slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && h.yields() })
+	return slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && h.inMotion() })
 }
 
 // byLot makes the starts of half of the classes anew, each first on hosts that chance gives it: what is cheapest for one may stand
@@ -151,7 +151,7 @@ func (r *refitter) sweeps() {
 		for _, h := range r.touched() {
 			better = r.fit(h) || better
 		}
-		better = r.few && r.together() || better
+		better = r.few && r.acrossHosts() || better
 		for _, c := range r.waiting() {
 			if c.group.key.gang {
 				better = r.gang(c) || better
@@ -167,8 +167,8 @@ func (r *refitter) sweeps() {
 	}
 }
 
-// together tries other starts on two hosts at a time, and on three where they are few.
-func (r *refitter) together() (better bool) {
+// acrossHosts tries other starts on two hosts at a time, and on three where they are few.
+func (r *refitter) acrossHosts() (better bool) {
 	hosts := r.touched()
 	for i, f := range hosts {
 		for k, g := range hosts[i+1:] {

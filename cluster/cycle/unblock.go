@@ -293,7 +293,7 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 			if (needs && !c.key.group.preemptible || c.why.Rule == pool.RuleReservation) && p.reserves(d.Dimension) {
 				more := wanted - d.Reservation
 				if needs {
-					more -= p.yielding(c, d.Dimension)
+					more -= p.stoppable(c, d.Dimension)
 				}
 				if path != c.key.group.pool {
 					more = p.reservedBelow(path, d.Dimension) + reserved[d.Dimension] - d.Reservation
@@ -353,8 +353,8 @@ func (p *Planner) lendMore(c *class, those []contender) (all []Unblocker) {
 	return all
 }
 
-// yielding returns how much of a dimension is held by those in the pool of the class that may be stopped for it.
-func (p *Planner) yielding(c *class, dimension string) (sum int64) {
+// stoppable returns how much of a dimension is held by those in the pool of the class that may be stopped for it.
+func (p *Planner) stoppable(c *class, dimension string) (sum int64) {
 	for _, g := range p.groupOrder {
 		if g.key.pool == c.key.group.pool && g.key.priority < c.key.group.priority && g.key.preemptible && !g.key.revocable {
 			sum += g.running * g.request.In(dimension)

@@ -143,7 +143,7 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 		StateTime: timeTo(t.Since),
 		StartTime: timeTo(t.Started),
 		EndTime:   timeTo(t.Finished),
-		Ports:     portsTo(t.Ports),
+		Ports:     numbersTo(t.Ports),
 		NotBefore: timeTo(t.NotBefore),
 		HomeHost:  string(t.Home),
 	}

@@ -141,12 +141,12 @@ func requestTo(r *cluster.Request) *sluicev1.ResourceRequest {
 		p.Gpu = &sluicev1.GpuRequest{Count: int64(r.GPU.Count), Milli: int64(r.GPU.Milli), Models: r.GPU.Models}
 	}
 	if ports := &r.Ports; !ports.IsZero() {
-		p.Ports = &sluicev1.PortRequest{Numbers: portsTo(ports.Numbers), Dynamic: uint32(ports.Dynamic), DynamicNames: ports.Names}
+		p.Ports = &sluicev1.PortRequest{Numbers: numbersTo(ports.Numbers), Dynamic: uint32(ports.Dynamic), DynamicNames: ports.Names}
 	}
 	return p
 }
 
-func portsTo(ports []uint16) []uint32 {
+func numbersTo(ports []uint16) []uint32 {
 	var out []uint32
 	for _, p := range ports {
 		out = append(out, uint32(p))

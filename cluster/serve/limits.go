@@ -40,19 +40,19 @@ const maxRemembered = 10_000
 type throttle struct {
 	limits Limits
 	mu     sync.Mutex
-	users  map[string]*usage
+	users  map[string]*spending
 }
 
-// usage is what one user asks for now.
-type usage struct {
+// spending is what one user asks for now.
+type spending struct {
 	calls   *rate.Limiter
 	streams int
 }
 
-func newThrottle(l Limits) *throttle { return &throttle{limits: l, users: map[string]*usage{}} }
+func newThrottle(l Limits) *throttle { return &throttle{limits: l, users: map[string]*spending{}} }
 
-// of returns the usage of a user; the caller holds mu.
-func (t *throttle) of(user string) *usage {
+// of returns the spending of a user; the caller holds mu.
+func (t *throttle) of(user string) *spending {
 	u := t.users[user]
 	if u == nil {
 		if len(t.users) >= maxRemembered {
@@ -62,7 +62,7 @@ func (t *throttle) of(user string) *usage {
 				}
 			}
 		}
-		u = &usage{calls: rate.NewLimiter(rate.Limit(t.limits.Rate), t.limits.Burst)}
+		u = &spending{calls: rate.NewLimiter(rate.Limit(t.limits.Rate), t.limits.Burst)}
 		t.users[user] = u
 	}
 	return u

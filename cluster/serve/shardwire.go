@@ -55,8 +55,8 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 			KillGrace: durationpb.New(spec.KillGrace),
 			Owner:     job.Owner,
 
-			GpuDevices: portsTo(t.GPUs),
-			Ports:      portsTo(t.Ports),
+			GpuDevices: numbersTo(t.GPUs),
+			Ports:      numbersTo(t.Ports),
 
 			MaxRunTimeNs: int64(job.Limits.MaxRunTime),
 			Revocable:    j.Spec.Revocable,
