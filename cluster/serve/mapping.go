@@ -117,3 +117,34 @@ func mapped(in poolTable, spec *cluster.JobSpec, path string, v *violations) clu
 	}
 	return ""
 }
+
+// poolTable is what is needed of a State or a Snapshot to find a pool.
+type poolTable interface {
+	Pool(cluster.PoolPath) *cluster.Pool
+	IsLeaf(cluster.PoolPath) bool
+	Mapping() *cluster.QueueMapping
+}
+
+// resolvePool finds the pool of a job: the one that its spec names, or the one that it is mapped to. It reports if there is
+// none that takes the job.
+func resolvePool(in poolTable, spec *cluster.JobSpec, path string, v *violations) cluster.PoolPath {
+	named := spec.Pool
+	if named == "" {
+		if named = mapped(in, spec, path, v); named == "" {
+			return ""
+		}
+	}
+	is := quote(string(named))
+	if m := in.Mapping(); spec.Pool == "" && m != nil && len(m.Rules) > 0 {
+		is += " by the queue mapping"
+	}
+	switch {
+	case in.Pool(named) == nil:
+		v.Invalid(path, "is %s: there is no such pool", is)
+	case !in.IsLeaf(named):
+		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", is)
+	case draining(in, named) != nil:
+		v.Premature(path, "is %s: %s is draining and takes no new jobs", is, quote(string(draining(in, named).Path)))
+	}
+	return named
+}

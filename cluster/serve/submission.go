@@ -1,41 +1,154 @@
 package serve
 
 import (
-	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// poolTable is what is needed of a State or a Snapshot to find a pool.
-type poolTable interface {
-	Pool(cluster.PoolPath) *cluster.Pool
-	IsLeaf(cluster.PoolPath) bool
-	Mapping() *cluster.QueueMapping
+// submission is the command that adds jobs, all or none.
+type submission struct {
+	call  *call
+	specs []*cluster.JobSpec
+	path  func(int) string
+
+	ring   *Keyring
+	wanted []*sluicev1.JobSpec // what specs were made from, with the values of secrets
 }
 
-// resolvePool finds the pool of a job: the one that its spec names, or the one that it is mapped to. It reports if there is
-// none that takes the job.
-func resolvePool(in poolTable, spec *cluster.JobSpec, path string, v *violations) cluster.PoolPath {
-	named := spec.Pool
-	if named == "" {
-		if named = mapped(in, spec, path, v); named == "" {
-			return ""
+// run adds the jobs and returns what to answer of each.
+func (s *submission) run(tx *Tx) ([]cluster.JobAnswer, error) {
+	key := s.call.keyed.key
+	if old := tx.State().Receipt(key, tx.Now()); old != nil {
+		if !s.made(tx.State(), old) {
+			return nil, keyConflict(key.Key)
+		}
+		return old.Jobs, nil
+	}
+	first := tx.State().NextJob()
+	if err := s.add(tx); err != nil {
+		return nil, err
+	}
+	answers := make([]cluster.JobAnswer, len(s.specs))
+	for i, spec := range s.specs {
+		j := tx.State().JobByName(spec.Name)
+		answers[i] = cluster.JobAnswer{UID: j.UID, Version: j.Version, Revision: j.Revision, Created: j.UID >= first}
+	}
+	return answers, nil
+}
+
+// made reports whether a receipt without a digest is for jobs such as these, which are there still.
+func (s *submission) made(in *cluster.State, r *cluster.Receipt) bool {
+	if len(r.Jobs) != len(s.specs) {
+		return false
+	}
+	for i, spec := range s.specs {
+		j := in.Job(r.Jobs[i].UID)
+		if j == nil || j.Spec.Name != spec.Name || j.Version == 1 && !s.same(j, i) {
+			return false
 		}
 	}
-	is := quote(string(named))
-	if m := in.Mapping(); spec.Pool == "" && m != nil && len(m.Rules) > 0 {
-		is += " by the queue mapping"
+	return true
+}
+
+// add emits the jobs that do not exist yet. A name in use is an error, save for the very same job, if the caller may see it.
+func (s *submission) add(tx *Tx) error {
+	sees := s.call.sight(tx.State())
+	var taken, wrong violations
+	var fresh []cluster.NewJob
+	for i, spec := range s.specs {
+		old := tx.State().JobByName(spec.Name)
+		if old == nil || !sees(old) {
+			spec.Pool = resolvePool(tx.State(), spec, child(s.path(i), "pool"), &wrong)
+		}
+		switch {
+		case old == nil:
+			checkDeadline(spec, tx.Now(), s.path(i), &wrong)
+			uid := tx.State().NextJob() + cluster.JobUID(len(fresh))
+			if err := s.ring.sealInto(uid, spec, nil, s.wanted[i], s.path(i)); err != nil {
+				return err
+			}
+			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec})
+		case !sees(old):
+			taken.Invalid(child(s.path(i), "name"), "is %s: the name is taken: choose another", quote(string(spec.Name)))
+		case !s.again(old, i):
+			taken.Invalid(child(s.path(i), "name"),
+				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
+		}
 	}
 	switch {
-	case in.Pool(named) == nil:
-		v.Invalid(path, "is %s: there is no such pool", is)
-	case !in.IsLeaf(named):
-		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", is)
-	case draining(in, named) != nil:
-		v.Premature(path, "is %s: %s is draining and takes no new jobs", is, quote(string(draining(in, named).Path)))
+	case !wrong.Empty():
+		return wrong.Err()
+	case !taken.Empty():
+		return taken.status(codes.AlreadyExists)
+	case len(fresh) == 0:
+		return nil
 	}
-	return named
+	if err := checkAwaited(tx.State(), fresh, sees); err != nil {
+		return err
+	}
+	if err := checkPending(tx.State(), fresh); err != nil {
+		return err
+	}
+	return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
+}
+
+// checkDeadline refuses a deadline that a spec gives when it is over.
+func checkDeadline(spec *cluster.JobSpec, now cluster.Time, path string, v *violations) {
+	if at := spec.Limits.Deadline; at != 0 && at <= now {
+		v.Invalid(child(path, "limits.deadline"), "is %s: that is past, and the job would end at once", at.Go().UTC().Format(time.RFC3339))
+	}
+}
+
+// checkAwaited refuses jobs that wait for one that was deleted, or hidden from the caller, since the request was checked.
+func checkAwaited(in *cluster.State, fresh []cluster.NewJob, sees func(*cluster.Job) bool) error {
+	together := map[cluster.JobID]bool{}
+	for _, n := range fresh {
+		together[n.Spec.Name] = true
+	}
+	for _, n := range fresh {
+		for _, d := range n.Spec.DependsOn {
+			if !together[d.Job] && !isThere(in, d.Job, sees) {
+				return resourceError(codes.FailedPrecondition, "job", string(n.Spec.Name), "it would wait for job %s, which is gone", quote(string(d.Job)))
+			}
+		}
+	}
+	return nil
+}
+
+// again reports whether the i-th spec of the request is that of a job of the same name. One that leaves the groups to the caller is
+// the same whatever his are by now.
+func (s *submission) again(j *cluster.Job, i int) bool {
+	if spec := s.specs[i]; s.call.left[s.wanted[i]] && spec.Owner == j.Spec.Owner {
+		spec.Groups = j.Spec.Groups
+	}
+	return s.same(j, i)
+}
+
+// same reports whether a job is what the i-th spec of the request asks for.
+func (s *submission) same(j *cluster.Job, i int) bool {
+	return sameSpec(j.Spec, s.specs[i]) && s.ring.sameSecrets(j, s.wanted[i])
+}
+
+// sameSpec compares what users see, so that it does not matter how a spec came to be in memory. A spec that names no pool
+// is the same in any pool.
+func sameSpec(have, want *cluster.JobSpec) bool {
+	a, b := jobSpecTo(have), jobSpecTo(want)
+	if want.Pool == "" {
+		b.Pool = a.Pool
+	}
+	return proto.Equal(a, b)
+}
+
+// sameButInstances is sameSpec for any number of instances.
+func sameButInstances(have, want *cluster.JobSpec) bool {
+	scaled := *want
+	scaled.Instances = have.Instances
+	return sameSpec(have, &scaled)
 }
 
 // single and numbered give the field path of the i-th spec of a request.
@@ -113,82 +226,4 @@ func checkRanges(job *cluster.JobSpec, path string, v *violations) {
 			check(last, item(child(path, "locality.inputs"), i))
 		}
 	}
-}
-
-// dependencies checks that what the new jobs of a request wait for exists for the caller, and that nothing, in the end, waits for itself.
-type dependencies struct {
-	specs    []*sluicev1.JobSpec
-	path     func(int) string
-	first    map[string]int // by name
-	snapshot *cluster.Snapshot
-	sees     func(*cluster.Job) bool
-	v        *violations
-
-	state []visit
-	trail []int // the jobs on the way to the one being visited
-}
-
-// visit is how far the search has come with a job.
-type visit uint8
-
-const (
-	unvisited visit = iota
-	visiting
-	visited
-)
-
-// check reports references to unknown jobs and cycles. Complexity: jobs + dependencies.
-func (g *dependencies) check() {
-	g.state = make([]visit, len(g.specs))
-	for i := range g.specs {
-		if g.state[i] == unvisited {
-			g.visit(i)
-		}
-	}
-}
-
-func (g *dependencies) visit(i int) {
-	g.state[i] = visiting
-	g.trail = append(g.trail, i)
-	exists := isThere(g.snapshot, cluster.JobID(g.specs[i].GetName()), g.sees) // then what it waits for may have gone, and stays what it is
-	for k, d := range g.specs[i].GetDependsOn() {
-		at := child(item(child(g.path(i), "depends_on"), k), "job")
-		next, here := g.first[d.GetJob()]
-		switch {
-		case !here && d.GetJob() == "":
-			g.v.Invalid(at, "is required: the name of a job")
-		case !here && !exists && !isThere(g.snapshot, cluster.JobID(d.Job), g.sees):
-			g.v.Invalid(at, "is %s: there is no such job, neither in this request nor submitted before", quote(d.Job))
-		case here && g.state[next] == visiting:
-			g.v.Invalid(at, "closes a cycle of dependencies: %s", g.cycle(next))
-		case here && g.state[next] == unvisited:
-			g.visit(next)
-		}
-	}
-	g.trail = g.trail[:len(g.trail)-1]
-	g.state[i] = visited
-}
-
-// isThere reports whether there is a job of that name for who sees only some.
-func isThere(in jobTable, name cluster.JobID, sees func(*cluster.Job) bool) bool {
-	j := in.JobByName(name)
-	return j != nil && sees(j)
-}
-
-// cycle names the jobs on the trail from the given one on, and that one again.
-func (g *dependencies) cycle(from int) string {
-	var names []string
-	on := false
-	for _, i := range g.trail {
-		on = on || i == from
-		if on {
-			names = append(names, quote(g.specs[i].GetName()))
-		}
-	}
-	names = append(names, quote(g.specs[from].GetName()))
-	const most = 12
-	if n := len(names); n > most {
-		names = append(append(names[:most/2:most/2], "…"), names[n-most/2:]...)
-	}
-	return strings.Join(names, " → ")
 }

@@ -155,7 +155,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			name := service + "/" + m.Name
 			served[name] = true
 			r, ok := rows[name]
-			require.True(t, ok, "%s has no row in policy.go: say who may call it", name)
+			require.True(t, ok, "%s has no row in permissions.go: say who may call it", name)
 			require.Equal(t, m.IsClientStream || m.IsServerStream, r.stream, name)
 			require.True(t, r.public || r.rule != nil, name)
 			if own, ours := strings.CutPrefix(name, apiPackage+"."); ours {
