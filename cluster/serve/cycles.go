@@ -91,7 +91,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			number--
 			continue
 		}
-		begun, now := time.Now(), cluster.Time(s.now().UnixNano())
+		begun, now := time.Now(), s.clock()
 		out := s.config.Planner.Run(cycle.Input{
 			Snapshot: snapshot, Changes: changes, Rescan: all || missed,
 			KeepAll:   mode.KillingStopped,

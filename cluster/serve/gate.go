@@ -109,7 +109,7 @@ func (g gate) admit(c *call, message any) error {
 	if c.row.checked() {
 		// What was carried out before has passed all of this, and is only told again: what it names may have gone since, and what
 		// the caller may do, or the mode, may be another.
-		if err := c.keyed.find(in, g.s.config.Secrets, cluster.Time(g.s.now().UnixNano())); err != nil || c.keyed.receipt != nil {
+		if err := c.keyed.find(in, g.s.config.Secrets, g.s.clock()); err != nil || c.keyed.receipt != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"maps"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -40,7 +39,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 		return nil, err
 	}
 	revision := fork.Revision()
-	now := cluster.Time(time.Now().UnixNano())
+	now := a.s.clock()
 	tx := rules.Begin(fork, now)
 	jobs, err := addToPlan(tx, callOf(ctx), a.s.config.Secrets, r.Specs)
 	if err != nil {

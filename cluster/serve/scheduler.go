@@ -173,7 +173,7 @@ func (s *Scheduler) begin() error {
 	if len(events) == 0 {
 		return nil
 	}
-	tx := rules.Begin(state, cluster.Time(time.Now().UnixNano()))
+	tx := rules.Begin(state, s.clock())
 	for _, e := range events {
 		if err := tx.Emit(e); err != nil {
 			return fmt.Errorf("serve: beginning: %w", err)

@@ -222,7 +222,7 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 		if still := s.shards.look(time.Now()); still > 0 {
 			s.log.Warn("the scheduler stood still; host managers that are cut off get that time in addition", "for", still)
 		}
-		hosts := deadlines.Overdue(s.Snapshot(), cluster.Time(s.now().UnixNano()))
+		hosts := deadlines.Overdue(s.Snapshot(), s.clock())
 		if len(hosts) == 0 {
 			continue
 		}

@@ -42,9 +42,9 @@ func (s *Scheduler) runSlack(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case m := <-s.usage:
-			changes = estimate.Measured(s.Snapshot(), m.shard, cluster.Time(time.Now().UnixNano()), m.runs)
+			changes = estimate.Measured(s.Snapshot(), m.shard, s.clock(), m.runs)
 		case <-ticker.C:
-			changes = estimate.Silent(s.Snapshot(), cluster.Time(time.Now().UnixNano()))
+			changes = estimate.Silent(s.Snapshot(), s.clock())
 		}
 		s.tellSlack(ctx, changes)
 	}

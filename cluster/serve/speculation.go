@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
@@ -24,7 +23,7 @@ func (s *Scheduler) runSpeculation(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		snapshot, now := s.Snapshot(), cluster.Time(time.Now().UnixNano())
+		snapshot, now := s.Snapshot(), s.clock()
 		if mode := snapshot.Mode(); mode.ReadOnly || mode.SchedulingStopped {
 			continue
 		}

@@ -33,7 +33,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 			continue
 		case <-ring.C:
 		}
-		now := cluster.Time(s.now().UnixNano())
+		now := s.clock()
 		due := timers.Due(now)
 		if len(due) == 0 {
 			continue

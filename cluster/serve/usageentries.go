@@ -68,7 +68,7 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 			sums.add(account)
 		}
 	}
-	sums.addRunning(s, cluster.Time(time.Now().UnixNano()), shown)
+	sums.addRunning(s, a.s.clock(), shown)
 	if r.Pool != "" && len(sums.entries) == 0 && !c.knowsPool(s, cluster.PoolPath(r.Pool)) { // else there is, or was, such a pool for the caller
 		return nil, noPool(r.Pool)
 	}

@@ -78,6 +78,9 @@ func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
 	return w
 }
 
+// clock returns what time it is for the cluster.
+func (w *writer) clock() cluster.Time { return cluster.Time(w.now().UnixNano()) }
+
 // run executes commands until ctx ends or the journal fails; the error is the journal's.
 func (w *writer) run(ctx context.Context) error {
 	defer close(w.stopped)
@@ -90,7 +93,7 @@ func (w *writer) run(ctx context.Context) error {
 			batch = w.drain(c)
 		}
 		// A clock that is set back is followed: what is stamped with a time to come waits for it.
-		if err := w.commit(batch, cluster.Time(w.now().UnixNano())); err != nil {
+		if err := w.commit(batch, w.clock()); err != nil {
 			return err
 		}
 	}
