@@ -371,7 +371,7 @@ func (m *masters) answers(t *testing.T) (all []string) {
 // TestTheEndOfAMesosFramework: what an operator has to decide ends the host manager with a message that says so.
 func TestTheEndOfAMesosFramework(t *testing.T) {
 	noSettings(t)
-	world := newMasters(t, 1, 1, mesostest.Config{})
+	world := newMasters(t, 1, 1, mesostest.Config{Roles: []string{"*"}})
 	finish := startDev(t, t.TempDir())
 	defer func() { require.Zero(t, finish()) }()
 	dir := t.TempDir()
@@ -405,9 +405,9 @@ func TestTheEndOfAMesosFramework(t *testing.T) {
 	require.Contains(t, third.out.String(), "another subscription has taken this framework over")
 	require.NotContains(t, third.out.String(), "--shard")
 	fourth.stop(t)
-	fifth := manager(t.TempDir(), "--roles", "..")
+	fifth := manager(t.TempDir(), "--roles", "eng")
 	require.Equal(t, exitFailure, fifth.code(t))
-	require.Contains(t, fifth.out.String(), "; what it says of itself is in --roles, ")
+	require.Contains(t, fifth.out.String(), "Roles { eng } are not present in the master's --roles; what it says of itself is in --roles, ")
 }
 
 func TestWrongMesosSettings(t *testing.T) {
@@ -419,6 +419,7 @@ func TestWrongMesosSettings(t *testing.T) {
 		{"--master h:1:2", "is not an address such as HOST:5050"},
 		{"--roles a,,b", `"" is not a role`},
 		{"--roles a,a", `"a" is there twice`},
+		{"--roles a,b//c", `mesos: roles: "b//c" is not a role: it has a slash without a name on both sides; leave that out`},
 		{"--principal p --secret-file missing", "mesos.secret_file"},
 		{"--secret-file /dev/null --tls-cert c", "mesos.tls.cert: a certificate and its key belong together"},
 		{"--tls-ca missing", "mesos.tls.ca"},

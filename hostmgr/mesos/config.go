@@ -100,9 +100,9 @@ func (c *Config) Validate() error {
 		bad("principal", "there is a secret, but no principal that it belongs to")
 	}
 	for i, role := range c.Roles {
-		switch {
-		case role == "" || strings.ContainsAny(role, " \t\n\\"):
-			bad("roles", "%q is not a role: it must not be empty, nor have blanks or backslashes", role)
+		switch why := wrongRole(role); {
+		case why != "":
+			bad("roles", "%q is not a role: %s", role, why)
 		case slices.Contains(c.Roles[:i], role):
 			bad("roles", "%q is there twice", role)
 		}
@@ -131,6 +131,29 @@ func (c *Config) Validate() error {
 		bad("executor resources", "are negative")
 	}
 	return errors.Join(problems...)
+}
+
+// wrongRole says why masters take a text for no role, and what to do about it; "" for a role.
+func wrongRole(role string) string {
+	switch role {
+	case "*":
+		return ""
+	case "":
+		return "it is empty; leave out the comma beside it"
+	}
+	for part := range strings.SplitSeq(role, "/") {
+		switch {
+		case part == "":
+			return "it has a slash without a name on both sides; leave that out"
+		case part == "." || part == ".." || part == "*":
+			return fmt.Sprintf("%q is no name for a part of it; take another one", part)
+		case part[0] == '-':
+			return fmt.Sprintf("%q begins with a dash; leave that out", part)
+		case strings.ContainsAny(part, "\t\n\v\f\r \x7f"):
+			return fmt.Sprintf("%q has blanks; leave them out", part)
+		}
+	}
+	return ""
 }
 
 // withDefaults fills in what was left out.

@@ -22,6 +22,8 @@ type Config struct {
 	ReregisterAfter    time.Duration // of an agent that has to find a new leader, or comes back; default 1 s
 	ReregisterTimeout  time.Duration // until an agent that does not find the new leader is unreachable; default 10 min
 
+	// Roles are those that frameworks may have, as the master's --roles says; nil allows all.
+	Roles []string
 	// Credentials are the principals and their secrets; nil lets everyone in.
 	Credentials map[string]string
 	// KillPolicyOverrides: the kill policy of KILL holds, as with agents that run executors over HTTP. Otherwise it is

@@ -1,6 +1,7 @@
 package mesostest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -302,12 +303,10 @@ func (m *master) validateFramework(info *mesos.FrameworkInfo, limits constraints
 			return refuse("'FrameworkInfo.role' is not a valid role: %s", err)
 		}
 	}
-	if id := info.GetID().GetValue(); id != "" {
+	id := info.GetID().GetValue()
+	if id != "" {
 		if err := validateID(id); err != nil {
 			return err
-		}
-		if m.completed[id] != nil {
-			return refuse("Framework has been removed")
 		}
 	}
 	if t := info.GetFailoverTimeout(); t > math.MaxInt64/1e9 || t < math.MinInt64/1e9 {
@@ -315,7 +314,15 @@ func (m *master) validateFramework(info *mesos.FrameworkInfo, limits constraints
 	}
 	roles := info.Roles
 	if !multi {
-		roles = []string{info.GetRole()}
+		roles = []string{cmp.Or(info.GetRole(), "*")}
+	}
+	foreign := slices.Sorted(slices.Values(roles))
+	foreign = slices.DeleteFunc(foreign, func(role string) bool { return slices.Contains(m.c.config.Roles, role) })
+	switch {
+	case m.c.config.Roles != nil && len(foreign) > 0:
+		return refuse("Roles { %s } are not present in the master's --roles", strings.Join(foreign, ", "))
+	case m.completed[id] != nil:
+		return refuse("Framework has been removed")
 	}
 	return limits.validate(roles)
 }
@@ -326,7 +333,7 @@ func validateRole(role string) error {
 	case role == "*":
 		return nil
 	case role == "":
-		return refuse("Empty role name is invalid")
+		return refuse("Role names cannot be the empty string")
 	case strings.HasPrefix(role, "/"):
 		return refuse("Role '%s' cannot start with a slash", role)
 	case strings.HasSuffix(role, "/"):
@@ -339,8 +346,8 @@ func validateRole(role string) error {
 		case component == "." || component == ".." || component == "*":
 			return refuse("Role '%s' cannot include '%s' as a component", role, component)
 		case strings.HasPrefix(component, "-"):
-			return refuse("Role component '%s' is invalid because it begins with a dash", component)
-		case strings.ContainsAny(component, "\x08 \t\n\v\f\r"):
+			return refuse("Role component '%s' is invalid because it starts with a dash", component)
+		case strings.ContainsAny(component, "\x7f \t\n\v\f\r"):
 			return refuse("Role component '%s' is invalid because it contains backspace or whitespace", component)
 		}
 	}
