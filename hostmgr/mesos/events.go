@@ -10,8 +10,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// connected makes s the session. The master has forgotten which offers were declined or suppressed, and whom we asked it to kill. It
-// offers what is free, as soon as its agents have found it, and that is not suppressed at once.
+// connected makes s the session. The master has forgotten whom we asked it to kill, and which offers were declined or suppressed, unless
+// it did not hear the end of the subscription before; so it is told to. It offers what is free, as soon as its agents have found it, and
+// that is not suppressed at once.
 func (d *driver) connected(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -25,6 +26,8 @@ func (d *driver) connected(s *session) {
 		}
 	}
 	d.awaitOffers(now.Add(agentReturns))
+	d.revived = time.Time{}
+	d.demand(s)
 	d.overdue = true
 	d.wakeKeeper()
 }

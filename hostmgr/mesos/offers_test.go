@@ -206,6 +206,24 @@ func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {
 	})
 }
 
+// TestFiltersThatOutliveTheirSubscription: a master that did not hear the end of one keeps the filters of what was declined in it.
+func TestFiltersThatOutliveTheirSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		_, recorder := w.drive(t, func(c *Config) { c.DeclineFor = 12 * time.Minute })
+		time.Sleep(6 * time.Minute)
+		require.Empty(t, w.Offers(), "declined")
+		w.net.SetSilent(true)
+		time.Sleep(time.Minute)
+		w.net.SetSilent(false)
+		for range 4 * 60 {
+			time.Sleep(time.Second)
+			require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		}
+		require.Len(t, w.Offers(), 1)
+	})
+}
+
 // TestRoomWhileThereIsNoMaster, and while the next one waits for its agents, is what it was, for as long as that may take: work would be
 // asked to leave for what has room. A launch is given back, and changes nothing of that.
 func TestRoomWhileThereIsNoMaster(t *testing.T) {

@@ -270,6 +270,29 @@ func TestTheStreamBeginsAndBeats(t *testing.T) {
 	})
 }
 
+func TestFiltersEndWithTheirSubscription(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		declined := func(f *fw) {
+			f.call("DECLINE", `"decline":{"offer_ids":[{"value":"`+f.on("h1").id+`"}],"filters":{"refuse_seconds":3600}}`)
+			pass(time.Second)
+			require.Len(t, b.Offers(), 1, "h2")
+		}
+		f := b.framework(frameworkA)
+		declined(f)
+		f.cancel()
+		synctest.Wait()
+		g := f.again(frameworkA)
+		pass(time.Second)
+		require.Len(t, b.Offers(), 2, "the master has heard the end")
+		declined(g)
+		h := g.again(frameworkA)
+		pass(time.Minute)
+		require.Len(t, b.Offers(), 1, "it has not")
+		h.call("REVIVE", "")
+		require.Len(t, b.Offers(), 2)
+	})
+}
+
 func TestRefusalsAre200AndAnErrorEvent(t *testing.T) {
 	for name, c := range map[string]struct{ info, message string }{
 		"a bad role":      {`"user":"u","name":"n","roles":["a b"],"capabilities":[` + multiRole + `]`, "contains backspace or whitespace"},

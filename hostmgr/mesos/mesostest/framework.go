@@ -178,6 +178,7 @@ func (m *master) subscribe(call *scheduler.Call, raw map[string]any, principal s
 	f.setInfo(info)
 	f.again = at
 	f.constraints = limits
+	f.unfilter(func(role string) bool { return f.suppressed[role] })
 	f.suppressed, f.served = make(map[string]bool), make(map[string]int)
 	for _, role := range sub.SuppressedRoles {
 		f.suppressed[role] = true
@@ -218,6 +219,7 @@ func (m *master) beat(f *framework) {
 func (m *master) disconnected(f *framework) {
 	f.stream = nil
 	f.heartbeat.cancel()
+	f.unfilter(func(string) bool { return true })
 	m.takeOffersBack(func(o *offer) bool { return o.f == f }, false)
 	wait := max(0, f.info.GetFailoverTimeout())
 	m.c.after(&f.failover, time.Duration(wait*float64(time.Second)), func() { m.remove(f) })

@@ -325,15 +325,21 @@ func (m *master) suppress(f *framework, roles []string) {
 
 // revive is the call of this name: it clears the filters too, those of inverse offers for all roles, and offers come at once.
 func (m *master) revive(f *framework, roles []string) {
+	all := f.mine(roles)
+	f.unfilter(func(role string) bool { return slices.Contains(all, role) })
+	for _, role := range all {
+		delete(f.suppressed, role)
+	}
+	m.allocate()
+}
+
+// unfilter clears the filters of offers for some roles, and those of inverse offers.
+func (f *framework) unfilter(which func(role string) bool) {
 	for id, said := range f.answers {
 		said.until = time.Time{}
 		f.answers[id] = said
 	}
-	for _, role := range f.mine(roles) {
-		delete(f.suppressed, role)
-		maps.DeleteFunc(f.filters, func(k filterKey, _ []filter) bool { return k.role == role })
-	}
-	m.allocate()
+	maps.DeleteFunc(f.filters, func(k filterKey, _ []filter) bool { return which(k.role) })
 }
 
 // mine returns the roles that are meant, nil if one is foreign.
