@@ -794,6 +794,64 @@ func TestAGroupLivesAndDiesTogether(t *testing.T) {
 		pass(200 * time.Millisecond) // all is in one offer
 		o = f.on("h3")
 		dies("g", "h", "missing")
+		starting := f.updates("h")[0]
+		require.Equal(t, "TASK_STARTING", starting.state, "before there is a container")
+		require.Empty(t, f.last("h").reason, "of why there is none")
+	})
+}
+
+func TestTheGraceOfAGroupThatDies(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		b.AddAgent(withDisk("h3"))
+		f := b.framework(frameworkA)
+		o := f.on("h3")
+		stubborn := strings.Replace(taskJSON("s", o.agent, "stubborn", 0.5), "{", `{"kill_policy":{"grace_period":{"nanoseconds":60000000000}},`, 1)
+		group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},"framework_id":{"value":"` + f.framework + `"},` + executorAmount + `},` +
+			`"task_group":{"tasks":[` + stubborn + "," + taskJSON("f", o.agent, "fail", 0.5) + `]}}}`
+		f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[`+group+`],"filters":{"refuse_seconds":0}}`)
+		for range 3 {
+			f.settle("f")
+			f.settle("s")
+		}
+		pass(4 * time.Second)
+		f.settle("s")
+		require.Equal(t, "TASK_KILLED", f.last("s").state, "after three seconds, whatever its own policy says")
+	})
+}
+
+func TestAGroupThatIsKilledBeforeItIsDelivered(t *testing.T) {
+	config := factsConfig()
+	config.Behave = func(mesos.TaskInfo) mesostest.Behaviour { return mesostest.Behaviour{Startup: time.Minute} }
+	onBench(t, config, func(b *bench) {
+		b.AddAgent(withDisk("h3"))
+		f := b.framework(frameworkA)
+		o := f.on("h3")
+		group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},"framework_id":{"value":"` + f.framework + `"},` + executorAmount + `},` +
+			`"task_group":{"tasks":[` + taskJSON("a", o.agent, "x", 0.5) + "," + taskJSON("b", o.agent, "x", 0.5) + `]}}}`
+		f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[`+group+`],"filters":{"refuse_seconds":0}}`)
+		f.call("KILL", `"kill":{"task_id":{"value":"b"}}`)
+		pass(time.Second)
+		for _, id := range []string{"a", "b"} {
+			require.Equal(t, []string{"TASK_KILLED", "REASON_TASK_KILLED_DURING_LAUNCH"}, []string{f.last(id).state, f.last(id).reason})
+		}
+	})
+}
+
+func TestTheLastMomentOfATaskWithALimit(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		f := b.framework(frameworkA)
+		o := f.on("h1")
+		f.accept(o, 0, strings.Replace(taskJSON("t", o.agent, "stubborn", 0.5), "{",
+			`{"max_completion_time":{"nanoseconds":5000000000},"kill_policy":{"grace_period":{"nanoseconds":60000000000}},`, 1))
+		for range 3 {
+			f.settle("t")
+		}
+		pass(6 * time.Second)
+		f.settle("t")
+		require.Equal(t, []string{"TASK_FAILED", "REASON_MAX_COMPLETION_TIME_REACHED"}, []string{f.last("t").state, f.last("t").reason})
+		for _, u := range f.updates("t") {
+			require.NotEqual(t, "TASK_KILLING", u.state, "it has no grace, and is not told of")
+		}
 	})
 }
 

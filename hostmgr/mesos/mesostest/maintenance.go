@@ -245,8 +245,7 @@ func (c *Cluster) drainAgent(a *agent, grace time.Duration, markGone bool) {
 		return
 	}
 	for _, r := range a.sortedRuns() {
-		policy := &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(grace)}}
-		r.kill(policy, mesos.REASON_AGENT_DRAINING.Enum())
+		r.killWithin(grace, nil)
 	}
 }
 

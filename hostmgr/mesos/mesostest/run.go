@@ -124,12 +124,7 @@ func (r *run) start() {
 	}
 	c.after(&r.step, r.does.Startup, func() {
 		if why := r.impossible(); why != "" || r.does.LaunchFails {
-			r.ended = true
-			r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
-				s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
-				s.Message, s.ContainerStatus = text("Failed to launch container"+why), nil
-			})
-			r.endGroup()
+			r.launchFailed(why)
 			return
 		}
 		r.record = &Run{
@@ -153,11 +148,26 @@ func (r *run) start() {
 		if limit := r.info.MaxCompletionTime; limit != nil {
 			t := new(timer)
 			r.checks = append(r.checks, t)
-			c.after(t, time.Duration(limit.Nanoseconds), func() {
-				r.kill(new(mesos.KillPolicy), mesos.REASON_MAX_COMPLETION_TIME_REACHED.Enum())
-			})
+			c.after(t, time.Duration(limit.Nanoseconds), func() { r.killWithin(0, mesos.REASON_MAX_COMPLETION_TIME_REACHED.Enum()) })
 		}
 	})
+}
+
+// launchFailed is called when there will be no container. The agent of a command says so. The executor of a group says that each of its
+// tasks is starting, before it asks the agent for a container, and gives no reason when it has got none.
+func (r *run) launchFailed(why string) {
+	message := text("Failed to launch container" + why)
+	if r.executor != nil {
+		r.update(mesos.TASK_STARTING, nil)
+	}
+	r.ended = true
+	r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
+		s.Message = message
+		if r.executor == nil {
+			s.Source, s.Reason, s.ContainerStatus = mesos.SOURCE_AGENT.Enum(), mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum(), nil
+		}
+	})
+	r.endGroup()
 }
 
 // end is called when the process has ended.
@@ -179,14 +189,14 @@ func (r *run) end(code, signal int) {
 	}
 }
 
-// endGroup ends the other tasks of a group, which lives and dies together.
+// endGroup ends the other tasks of a group, which lives and dies together. The executor gives them the default grace, whatever theirs is.
 func (r *run) endGroup() {
 	if r.executor == nil {
 		return
 	}
 	for _, other := range r.a.sortedRuns() {
 		if other.executor == r.executor && !other.ended {
-			other.kill(new(mesos.KillPolicy), nil)
+			other.killWithin(defaultGrace, nil)
 		}
 	}
 }
@@ -219,28 +229,33 @@ func (r *run) vanish() {
 	r.ended = true
 }
 
+// defaultGrace is the grace period of tasks that have no kill policy.
+const defaultGrace = 3 * time.Second
+
 // kill ends the process: SIGTERM, and SIGKILL after the grace period. The task's own kill policy holds, or that of the
 // call if the Cluster lets it.
-func (r *run) kill(policy *mesos.KillPolicy, reason *mesos.TaskStatus_Reason) {
-	c := r.a.c
-	grace := 3 * time.Second
+func (r *run) kill(policy *mesos.KillPolicy) {
+	grace := defaultGrace
 	if p := r.info.KillPolicy; p != nil && p.GracePeriod != nil {
 		grace = time.Duration(p.GracePeriod.Nanoseconds)
 	}
-	if policy.GracePeriod != nil && (c.config.KillPolicyOverrides || reason != nil) {
+	if policy.GracePeriod != nil && r.a.c.config.KillPolicyOverrides {
 		grace = time.Duration(policy.GracePeriod.Nanoseconds)
 	}
+	r.killWithin(grace, nil)
+}
+
+func (r *run) killWithin(grace time.Duration, reason *mesos.TaskStatus_Reason) {
+	c := r.a.c
 	switch {
 	case r.ended:
 		return
-	case r.record == nil: // not started yet
-		r.killing, r.ended = true, true
-		r.stopProcess(mesos.TASK_KILLED)
-		r.update(mesos.TASK_KILLED, func(s *mesos.TaskStatus) {
-			s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_TASK_KILLED_DURING_LAUNCH.Enum()
-			s.Message = text("Task killed before it was delivered to the executor")
-			s.ExecutorID, s.ContainerStatus = nil, nil
-		})
+	case r.record == nil:
+		for _, other := range r.a.sortedRuns() { // none of a group is started
+			if other == r || r.executor != nil && other.executor == r.executor && other.record == nil && !other.ended {
+				other.neverDelivered()
+			}
+		}
 		return
 	case r.killing:
 		if c.config.KillPolicyOverrides && grace < r.grace && r.does.IgnoresTerm {
@@ -255,7 +270,7 @@ func (r *run) kill(policy *mesos.KillPolicy, reason *mesos.TaskStatus_Reason) {
 	}
 	f := r.frameworkInfo
 	for _, capability := range f.Capabilities {
-		if capability.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE {
+		if capability.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE && reason == nil {
 			r.update(mesos.TASK_KILLING, func(s *mesos.TaskStatus) { s.Healthy = nil })
 			break
 		}
@@ -265,6 +280,19 @@ func (r *run) kill(policy *mesos.KillPolicy, reason *mesos.TaskStatus_Reason) {
 		return
 	}
 	c.after(&r.force, r.does.TermTakes, func() { r.end(0, 15) })
+}
+
+// neverDelivered ends a task that its executor has not got yet.
+func (r *run) neverDelivered() {
+	r.killing, r.ended = true, true
+	r.stopProcess(mesos.TASK_KILLED)
+	r.update(mesos.TASK_KILLED, func(s *mesos.TaskStatus) {
+		s.Source, s.ExecutorID, s.ContainerStatus = mesos.SOURCE_AGENT.Enum(), nil, nil
+		s.Message = text("Killed before delivery to the executor")
+		if s.Reason == nil {
+			s.Reason = mesos.REASON_TASK_KILLED_DURING_LAUNCH.Enum()
+		}
+	})
 }
 
 // checked reports the result of a check.
@@ -277,7 +305,7 @@ func (r *run) checked(result *CheckResult) {
 	}
 	r.update(mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Reason = &reason })
 	if result.Kill {
-		r.kill(new(mesos.KillPolicy), nil)
+		r.kill(new(mesos.KillPolicy))
 	}
 }
 
@@ -308,6 +336,9 @@ func (r *run) update(state mesos.TaskState, edit func(*mesos.TaskStatus)) {
 		AgentID: &mesos.AgentID{Value: r.a.id}, ExecutorID: &mesos.ExecutorID{Value: r.executorID()},
 		Timestamp: r.a.c.timestamp(), UUID: r.a.c.uuid(),
 		Healthy: r.healthy, CheckStatus: r.check, ContainerStatus: r.containerStatus(),
+	}
+	if r.a.draining != nil && (state == mesos.TASK_KILLING || state == mesos.TASK_KILLED) {
+		s.Reason = mesos.REASON_AGENT_DRAINING.Enum() // whoever has killed it, and however far it was
 	}
 	if edit != nil {
 		edit(&s)

@@ -100,7 +100,7 @@ func (m *master) meet(a *agent, r *run) {
 	}
 	t.unreachable = nil
 	if t.killWanted != nil {
-		r.kill(t.killWanted, nil)
+		r.kill(t.killWanted)
 		t.killWanted = nil
 	}
 }
@@ -180,7 +180,7 @@ func (m *master) kill(f *framework, call *scheduler.Call_Kill) {
 		return // cut off, which the master does not know yet
 	}
 	if r := t.a.runs[runKey{f.id, call.TaskID.Value}]; r != nil {
-		r.kill(policy, nil)
+		r.kill(policy)
 	}
 }
 
@@ -192,7 +192,7 @@ func (m *master) shutdown(f *framework, call *scheduler.Call_Shutdown) {
 	}
 	for _, r := range a.sortedRuns() {
 		if r.framework == f.id && r.executorID() == call.ExecutorID.Value {
-			r.kill(new(mesos.KillPolicy), nil)
+			r.kill(new(mesos.KillPolicy))
 		}
 	}
 }
