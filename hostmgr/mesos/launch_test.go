@@ -165,6 +165,19 @@ func TestWhichOfSeveralHasFailed(t *testing.T) {
 	})
 }
 
+// TestOneOfSeveralThatCannotBeStarted has failed to start: its executor has said that it is starting, and does not say why it is not.
+func TestOneOfSeveralThatCannotBeStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, nil)
+		l := launchOf(0, "h0")
+		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"missing"}}}
+		require.NoError(t, d.Launch(t.Context(), l))
+		end := becomes(t, d, l.Run, cluster.TaskFailed)
+		require.Equal(t, cluster.ReasonLaunchFailed, end.Reason, "%+v", end)
+	})
+}
+
 // TestAFailureGoesBeforeALaunchThatIsGivenBack: of two processes one may fail before the agent has begun with the other, and tell of it later.
 func TestAFailureGoesBeforeALaunchThatIsGivenBack(t *testing.T) {
 	given, failed := ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchRefused}, ending{Member: 1, State: cluster.TaskFailed, ExitCode: 3, Reason: cluster.ReasonExited}

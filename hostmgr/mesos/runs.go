@@ -252,7 +252,7 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
 	} else if state, lives := progressOf(u.GetState()); lives {
 		d.lives(s, r, member, state, u, now)
-	} else if c := (circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching}); vague(u, c) && !r.ended() && r.mayTellMore(now) {
+	} else if c := r.circumstances(member); vague(u, c) && !r.ended() && r.mayTellMore(now) {
 		r.heard = nil
 		s.rounds.soon(now)
 	} else if unknown(u) && !r.ended() && d.mayReturn(s, r.record.Agent, now) {
@@ -275,6 +275,11 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		d.memberEnded(s, r, end, now)
 	}
 	d.receipt(s, r, slip)
+}
+
+func (r *run) circumstances(member int) circumstances {
+	seen := max(r.status.State, r.states[member])
+	return circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching, seen >= cluster.TaskRunning}
 }
 
 // agentRepeats is longer than an agent waits before it repeats an update that was not acknowledged, the first time. After a

@@ -29,6 +29,7 @@ type ending struct {
 type circumstances struct {
 	killed  bool // we asked for the end
 	started bool // it was seen beyond LAUNCHING
+	running bool // it was seen to run
 }
 
 // progressOf maps the states in which a task lives. TASK_KILLING is none of them: the task is as it was.
@@ -111,7 +112,7 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 	switch reason := reasonOf(s); {
 	case reason == api.REASON_MAX_COMPLETION_TIME_REACHED:
 		e.Reason = cluster.ReasonRunTime
-	case reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT:
+	case reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT || neverRan(s, c):
 		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonLaunchFailed // the text tells of a helper of the agent, as docker pull
 	case e.ExitCode == 0: // a success by the text only
 		e.ExitCode, e.Reason = -1, cluster.ReasonSupervisorLost
@@ -132,6 +133,13 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 	default: // a limit that it went beyond, for example
 		e.Reason = cluster.ReasonSignaled
 	}
+}
+
+// neverRan reports whether the executor of several tasks has got no container for one. It says that they are starting before it asks
+// for that, and when they run, and has no reason for it; but its text does not begin as one of how a process ended.
+func neverRan(s *api.TaskStatus, c circumstances) bool {
+	m := s.GetMessage()
+	return reasonOf(s) < 0 && !c.running && !strings.HasPrefix(m, "Command ") && !strings.HasPrefix(m, "Container ")
 }
 
 // goneWithAgent reports whether a task did not outlive a restart of its agent: its executor was not back in time, or the whole machine

@@ -22,7 +22,8 @@ func TestEveryStateIsMapped(t *testing.T) {
 		code   int32
 	}
 	var (
-		ran, fresh, asked = circumstances{started: true}, circumstances{}, circumstances{started: true, killed: true}
+		ran, fresh, asked = circumstances{started: true, running: true}, circumstances{}, circumstances{started: true, running: true, killed: true}
+		starting          = circumstances{started: true}
 		killed            = meaning{state: cluster.TaskKilled, code: -1}
 		lost              = meaning{cluster.TaskLost, cluster.ReasonHostLost, 0, -1}
 		refused           = meaning{cluster.TaskFailed, cluster.ReasonLaunchRefused, 0, -1}
@@ -47,6 +48,9 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container: Failed to run 'docker pull nosuch': exited with status 1; stderr='not found'", nil, fresh, unlaunched},
 		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container: Failed to run 'docker pull big': terminated with signal Killed", nil, fresh, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REGISTRATION_TIMEOUT, "", nil, ran, unlaunched},
+		{api.TASK_FAILED, -1, "Failed to fetch all URIs for container 'c': exited with status 1", nil, starting, unlaunched},
+		{api.TASK_FAILED, -1, "Container exited with status 2", nil, starting, meaning{cluster.TaskFailed, cluster.ReasonExited, 0, 2}},
+		{api.TASK_FAILED, -1, "Unable to retrieve command's termination information", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 0, -1}},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Executor terminated", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, ran, orphaned},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, asked, killed},
