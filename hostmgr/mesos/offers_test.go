@@ -189,6 +189,23 @@ func TestOffersThatTimeOut(t *testing.T) {
 	})
 }
 
+// TestADrainBeforeATaskHasBegun gives it back.
+func TestADrainBeforeATaskHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Behave: func(api.TaskInfo) mesostest.Behaviour {
+			return mesostest.Behaviour{Startup: time.Minute, Runs: mesostest.Forever}
+		}}, 1)
+		d, _ := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		time.Sleep(time.Second)
+		w.DrainAgent("h0", 0)
+		time.Sleep(time.Second)
+		end := d.Inventory()[0]
+		require.Equal(t, cluster.TaskFailed, end.State, "%+v", end)
+		require.Equal(t, cluster.ReasonLaunchRefused, end.Reason)
+	})
+}
+
 // TestANewMasterWhileOffersAreSuppressed: what its agents have is offered when they have found it, though nothing is launched, and
 // until then a host has what it had.
 func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {

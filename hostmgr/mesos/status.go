@@ -156,12 +156,14 @@ func goneWithAgent(s *api.TaskStatus) bool {
 
 func (e *ending) killed(s *api.TaskStatus, c circumstances) {
 	_, e.Signal = exitOf(s.GetMessage())
+	draining := reasonOf(s) == api.REASON_AGENT_DRAINING
 	switch {
 	case c.killed:
 		e.State = cluster.TaskKilled
-	case reasonOf(s) == api.REASON_TASK_KILLED_DURING_LAUNCH: // the agent is drained, before its executor had the task
-		e.dropped(c)
-	case reasonOf(s) == api.REASON_AGENT_DRAINING:
+	case reasonOf(s) == api.REASON_TASK_KILLED_DURING_LAUNCH, draining && s.GetSource() == api.SOURCE_AGENT:
+		e.Signal = 0
+		e.dropped(c) // the agent is drained, before the task's executor had it
+	case draining:
 		e.State, e.Signal, e.Reason = cluster.TaskLost, 0, cluster.ReasonHostLost
 	case s.Healthy != nil && !*s.Healthy:
 		e.State, e.Reason = cluster.TaskFailed, cluster.ReasonUnhealthy

@@ -65,6 +65,8 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_KILLED, -1, "Command terminated with signal Killed", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 9, -1}},
 		{api.TASK_KILLED, -1, "Command terminated with signal Killed", &no, ran, meaning{cluster.TaskFailed, cluster.ReasonUnhealthy, 9, -1}},
 		{api.TASK_KILLED, api.REASON_AGENT_DRAINING, "Command terminated with signal Terminated", nil, ran, lost},
+		{api.TASK_KILLED, api.REASON_AGENT_DRAINING, "Killed before delivery to the executor", nil, fresh, refused},
+		{api.TASK_KILLED, api.REASON_AGENT_DRAINING, "Killed before delivery to the executor", nil, asked, killed},
 		{api.TASK_KILLED, api.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor", nil, fresh, refused},
 		{api.TASK_KILLED, api.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor", nil, asked, killed},
 		{api.TASK_DROPPED, api.REASON_INVALID_OFFERS, "", nil, fresh, refused},
@@ -95,6 +97,10 @@ func TestEveryStateIsMapped(t *testing.T) {
 		}
 		require.Contains(t, e.Message, c.message)
 	}
+	e, _ := endOf(&api.TaskStatus{
+		State: api.TASK_KILLED.Enum(), Reason: api.REASON_AGENT_DRAINING.Enum(), Source: api.SOURCE_EXECUTOR.Enum(),
+	}, fresh)
+	require.Equal(t, cluster.TaskLost, e.State, "the executor had it")
 	living := map[api.TaskState]cluster.TaskState{
 		api.TASK_STAGING: cluster.TaskLaunching, api.TASK_STARTING: cluster.TaskStarting, api.TASK_RUNNING: cluster.TaskRunning,
 		api.TASK_KILLING: 0, api.TASK_UNREACHABLE: 0, // which change nothing by themselves
