@@ -117,8 +117,13 @@ func tasksOf(op *mesos.Offer_Operation) []mesos.TaskInfo {
 func (w *accepted) do(op *mesos.Offer_Operation) {
 	switch op.Type {
 	case mesos.Offer_Operation_LAUNCH:
-		for i := range op.Launch.GetTaskInfos() {
-			w.launch(&op.Launch.TaskInfos[i])
+		tasks := op.Launch.GetTaskInfos()
+		var err error
+		for i := range tasks {
+			err = cmp.Or(err, validateForms(tasks[i].Resources))
+		}
+		for i := range tasks {
+			w.launch(&tasks[i], err)
 		}
 		return
 	case mesos.Offer_Operation_LAUNCH_GROUP:
@@ -262,9 +267,9 @@ func (m *master) reconcileOperations(f *framework, call *scheduler.Call_Reconcil
 	}
 }
 
-// launch starts one task, or answers TASK_ERROR.
-func (w *accepted) launch(info *mesos.TaskInfo) {
-	err := w.validateTask(info)
+// launch starts one task, or answers TASK_ERROR. There is nothing to start if one of all has resources that are none.
+func (w *accepted) launch(info *mesos.TaskInfo, err error) {
+	err = cmp.Or(err, w.validateTask(info))
 	if err == nil && (info.Command == nil) == (info.Executor == nil) {
 		err = refuse("Task should have at least one (but not both) of CommandInfo or ExecutorInfo present")
 	}

@@ -837,6 +837,30 @@ func TestAGroupThatIsKilledBeforeItIsDelivered(t *testing.T) {
 	})
 }
 
+func TestOneBadResourceSpoilsAllOfALaunch(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		f := b.framework(frameworkA)
+		o := f.on("h1")
+		f.accept(o, 0, taskJSON("good", o.agent, "x", 0.5), taskJSON("bad", o.agent, "x", -1))
+		for _, id := range []string{"good", "bad"} {
+			require.Equal(t, []string{"TASK_ERROR", "REASON_TASK_INVALID"}, []string{f.last(id).state, f.last(id).reason})
+		}
+	})
+}
+
+func TestAKillForAnotherAgentIsDropped(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		f := b.framework(frameworkA)
+		o := f.on("h1")
+		f.accept(o, 0, taskJSON("t", o.agent, "x", 0.5))
+		f.settle("t")
+		f.settle("t")
+		f.call("KILL", `"kill":{"task_id":{"value":"t"},"agent_id":{"value":"`+f.on("h2").agent+`"}}`)
+		pass(time.Minute)
+		require.Equal(t, "TASK_RUNNING", f.last("t").state)
+	})
+}
+
 func TestTheLastMomentOfATaskWithALimit(t *testing.T) {
 	onFacts(t, func(b *bench) {
 		f := b.framework(frameworkA)

@@ -356,7 +356,7 @@ func validateRole(role string) error {
 	return nil
 }
 
-// validateID tells why a task or framework id is none.
+// validateID tells why an id is none, of a task, an executor, a framework or a volume.
 func validateID(id string) error {
 	switch {
 	case id == "":
@@ -365,7 +365,7 @@ func validateID(id string) error {
 		return refuse("ID must not be greater than 255 characters")
 	case id == "." || id == "..":
 		return refuse("'%s' is disallowed", id)
-	case strings.ContainsFunc(id, func(r rune) bool { return r == '/' || r == '\\' || r <= ' ' || r == 0x7f }):
+	case strings.ContainsFunc(id, func(r rune) bool { return r == '/' || r == '\\' || r < ' ' || r == 0x7f }):
 		return refuse("'%s' contains invalid characters", id)
 	}
 	return nil

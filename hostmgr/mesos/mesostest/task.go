@@ -168,6 +168,9 @@ func (m *master) kill(f *framework, call *scheduler.Call_Kill) {
 		m.answerReconcile(f, call.TaskID.Value, call.AgentID.GetValue())
 		return
 	}
+	if on := call.AgentID; on != nil && on.Value != t.a.id {
+		return // of which nobody is told
+	}
 	policy := call.KillPolicy
 	if policy == nil {
 		policy = new(mesos.KillPolicy)

@@ -10,12 +10,12 @@ import (
 
 // validateResources tells why a master takes none of a list of resources, whatever is to be done with them.
 func validateResources(list []mesos.Resource) error {
+	if err := validateForms(list); err != nil {
+		return refuse("Invalid resources: %s", err)
+	}
 	gpus := int64(0)
 	for i := range list {
 		r := &list[i]
-		if err := validateResource(r); err != nil {
-			return refuse("Invalid resources: Resource '%s' is invalid: %s", bagOf([]mesos.Resource{*r}).text(r.AllocationInfo.GetRole()), err)
-		}
 		if r.Name == "gpus" {
 			gpus += pieceOf(*r).milli
 		}
@@ -28,6 +28,17 @@ func validateResources(list []mesos.Resource) error {
 	}
 	if gpus%1000 != 0 {
 		return refuse("Invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer")
+	}
+	return nil
+}
+
+// validateForms tells what is wrong with the form of resources.
+func validateForms(list []mesos.Resource) error {
+	for i := range list {
+		r := &list[i]
+		if err := validateResource(r); err != nil {
+			return refuse("Resource '%s' is invalid: %s", bagOf([]mesos.Resource{*r}).text(r.AllocationInfo.GetRole()), err)
+		}
 	}
 	return nil
 }
@@ -237,8 +248,8 @@ func validateContainer(info *mesos.TaskInfo) error {
 		}
 	}
 	for _, v := range info.Container.GetVolumes() {
-		if n := count(v.HostPath != nil, v.Image != nil, v.Source != nil); n != 1 {
-			return refuse("Task's `ContainerInfo` is invalid: Invalid volume: Only one of them should be set: 'host_path', 'image' and 'source'")
+		if err := validateVolume(&v); err != nil {
+			return refuse("Task's `ContainerInfo` is invalid: Invalid volume: %s", err)
 		}
 	}
 	if info.Container != nil && info.Container.GetType() == mesos.ContainerInfo_DOCKER {
@@ -249,6 +260,33 @@ func validateContainer(info *mesos.TaskInfo) error {
 		if slices.ContainsFunc(docker.Parameters, func(p mesos.Parameter) bool { return p.Key == "name" }) {
 			return refuse("Task's `ContainerInfo` is invalid: Parameter in DockerInfo must not be 'name'")
 		}
+	}
+	return nil
+}
+
+func validateVolume(v *mesos.Volume) error {
+	if n := count(v.HostPath != nil, v.Image != nil, v.Source != nil); n != 1 {
+		return refuse("Only one of them should be set: 'host_path', 'image' and 'source'")
+	}
+	from := v.GetSource()
+	if from == nil {
+		return nil
+	}
+	field, set := "", false
+	switch from.Type {
+	case mesos.Volume_Source_DOCKER_VOLUME:
+		field, set = "docker_volume", from.DockerVolume != nil
+	case mesos.Volume_Source_HOST_PATH:
+		field, set = "host_path", from.HostPath != nil
+	case mesos.Volume_Source_SANDBOX_PATH:
+		field, set = "sandbox_path", from.SandboxPath != nil
+	case mesos.Volume_Source_SECRET:
+		field, set = "secret", from.Secret != nil
+	default:
+		return refuse("'source.type' is unknown")
+	}
+	if !set {
+		return refuse("'source.%s' is not set for %v volume", field, from.Type)
 	}
 	return nil
 }
