@@ -66,7 +66,7 @@ func goldenLaunches() map[string]hostmgr.Launch {
 		Command: argv, Env: pairs("A", "mine", "B", "${SLUICE_TASK_ID} ${UNKNOWN}"), User: "www",
 		Fetch: []cluster.Fetch{
 			{URI: "http://files/tool", Path: "bin/tool", Executable: true},
-			{URI: "http://files/data.tar.gz", Extract: true},
+			{URI: "http://files/data.tar.gz?version=7", Extract: true},
 		},
 	}))
 	command.Env = pairs("A", "theirs", "C", "all")

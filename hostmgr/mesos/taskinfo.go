@@ -258,11 +258,9 @@ func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.Command
 		c.User = text(p.User)
 	}
 	for _, f := range p.Fetch {
-		uri := api.CommandInfo_URI{Value: f.URI, Executable: flag(f.Executable), Extract: flag(f.Extract)}
-		if f.Path != "" {
-			uri.OutputFile = text(f.Path)
-		}
-		c.URIs = append(c.URIs, uri)
+		c.URIs = append(c.URIs, api.CommandInfo_URI{ // an agent would take what is behind a '?' into the name, and see no archive in it
+			Value: f.URI, Executable: flag(f.Executable), Extract: flag(f.Extract), OutputFile: text(f.Target()),
+		})
 	}
 	return c
 }
