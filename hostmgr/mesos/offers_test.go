@@ -206,6 +206,25 @@ func TestADrainBeforeATaskHasBegun(t *testing.T) {
 	})
 }
 
+// TestADrainForGood: an agent is there until the last task has had its grace, though the first ones are told of as gone with it.
+func TestADrainForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		require.NoError(t, d.Launch(t.Context(), launchOf(1, "h0", "stubborn")))
+		time.Sleep(time.Second)
+		w.DrainAgentForGood("h0", time.Minute)
+		time.Sleep(30 * time.Second)
+		require.Equal(t, cluster.TaskLost, d.Inventory()[0].State)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[1].State)
+		hosted(t, recorder)
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskLost, d.Inventory()[1].State)
+		require.Empty(t, recorder.Hosts())
+	})
+}
+
 // TestANewMasterWhileOffersAreSuppressed: what its agents have is offered when they have found it, though nothing is launched, and
 // until then a host has what it had.
 func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {

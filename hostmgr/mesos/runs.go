@@ -209,7 +209,7 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	agentID := u.GetAgentID().GetValue()
 	slip := receipt{agent: agentID, task: u.TaskID.Value, uuid: u.UUID}
 	d.config.Log.Debug("update", "task", u.TaskID.Value, "says", explain(u), "acknowledged", len(u.UUID) > 0)
-	if a := d.agents[agentID]; a != nil && u.GetState() == api.TASK_GONE_BY_OPERATOR {
+	if a := d.agents[agentID]; a != nil && goneAgent(u) {
 		a.Machine.Volumes = nil // nobody will ever have them
 		d.loseAgent(a)
 	}

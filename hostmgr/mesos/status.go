@@ -51,6 +51,7 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 //	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it. LOST if it ended with its agent
 //	ERROR               FAILED, LAUNCH_FAILED: Mesos cannot run it as it is
 //	KILLED              KILLED if we asked for it; where the operator drained the agent LOST, or given back if it never started; else FAILED
+//	GONE_BY_OPERATOR    of an agent that is drained, to be gone afterwards: as KILLED
 //	DROPPED             given back: it never started. LOST where it had
 //	LOST                given back where it says that the offers were gone; else LOST
 //	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it; unknown not soon after a subscription, see mayReturn
@@ -74,7 +75,11 @@ func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 			e.lost(s, c)
 		}
 	case api.TASK_GONE, api.TASK_GONE_BY_OPERATOR, api.TASK_UNKNOWN:
-		e.lost(s, c)
+		if reasonOf(s) == api.REASON_AGENT_DRAINING { // a kill, see goneAgent
+			e.killed(s, c)
+		} else {
+			e.lost(s, c)
+		}
 	default:
 		return ending{}, false
 	}
@@ -104,6 +109,13 @@ func unknown(s *api.TaskStatus) bool {
 		return reasonOf(s) == api.REASON_RECONCILIATION && s.GetMessage() == "Reconciliation: Task is unknown"
 	}
 	return false
+}
+
+// goneAgent reports whether a status says that an operator has marked an agent as gone. One that is to be drained before is there until
+// all its tasks have been killed, but calls each of them gone already, and so does the master that repeats it.
+func goneAgent(s *api.TaskStatus) bool {
+	return s.GetState() == api.TASK_GONE_BY_OPERATOR && reasonOf(s) != api.REASON_AGENT_DRAINING &&
+		s.GetMessage() != "Reconciliation: Latest task state"
 }
 
 func (e *ending) failed(s *api.TaskStatus, c circumstances) {

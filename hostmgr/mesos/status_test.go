@@ -80,6 +80,9 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_GONE, api.REASON_RECONCILIATION, "", nil, asked, killed},
 		{api.TASK_GONE_BY_OPERATOR, api.REASON_RECONCILIATION, "", nil, ran, lost},
 		{api.TASK_GONE_BY_OPERATOR, -1, "", nil, asked, killed},
+		{api.TASK_GONE_BY_OPERATOR, api.REASON_AGENT_DRAINING, "Command terminated with signal Terminated", nil, ran, lost},
+		{api.TASK_GONE_BY_OPERATOR, api.REASON_AGENT_DRAINING, "Killed before delivery to the executor", nil, fresh, refused},
+		{api.TASK_GONE_BY_OPERATOR, api.REASON_AGENT_DRAINING, "Command terminated with signal Terminated", nil, asked, meaning{cluster.TaskKilled, "", 15, -1}},
 		{api.TASK_UNKNOWN, api.REASON_RECONCILIATION, "", nil, ran, meaning{cluster.TaskLost, cluster.ReasonUnknownToHost, 0, -1}},
 		{api.TASK_UNKNOWN, api.REASON_RECONCILIATION, "", nil, asked, killed},
 	} {
@@ -118,6 +121,15 @@ func TestEveryStateIsMapped(t *testing.T) {
 		_, lives := living[state]
 		require.True(t, over != lives, name)
 	}
+}
+
+// TestWhenAnAgentIsGone: not when what it calls gone was killed since it is drained, whoever tells of that.
+func TestWhenAnAgentIsGone(t *testing.T) {
+	for message, gone := range map[string]bool{"Agent has been marked gone": true, "Reconciliation: Task is gone": true, "Reconciliation: Latest task state": false} {
+		require.Equal(t, gone, goneAgent(&api.TaskStatus{State: api.TASK_GONE_BY_OPERATOR.Enum(), Message: &message}), message)
+	}
+	require.False(t, goneAgent(&api.TaskStatus{State: api.TASK_GONE_BY_OPERATOR.Enum(), Reason: api.REASON_AGENT_DRAINING.Enum()}))
+	require.False(t, goneAgent(&api.TaskStatus{State: api.TASK_GONE.Enum()}))
 }
 
 func TestTheTimeOfAStatus(t *testing.T) {

@@ -234,6 +234,13 @@ func (c *Cluster) DrainAgent(hostname string, grace time.Duration) {
 	c.drainAgent(c.at(hostname), grace, false)
 }
 
+// DrainAgentForGood is DrainAgent, and marks the agent as gone when nothing is left there.
+func (c *Cluster) DrainAgentForGood(hostname string, grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drainAgent(c.at(hostname), grace, true)
+}
+
 func (c *Cluster) drainAgent(a *agent, grace time.Duration, markGone bool) {
 	a.draining = &drain{grace, c.clock.Now(), markGone}
 	a.deactivated = true
@@ -246,6 +253,15 @@ func (c *Cluster) drainAgent(a *agent, grace time.Duration, markGone bool) {
 	}
 	for _, r := range a.sortedRuns() {
 		r.killWithin(grace, nil)
+	}
+	c.m.drained(a)
+}
+
+// drained marks an agent as gone that is drained for good, when the end of the last task there has been acknowledged.
+func (m *master) drained(a *agent) {
+	left := slices.ContainsFunc(m.sortedFrameworks(), func(f *framework) bool { return len(f.tasksOn(a)) > 0 })
+	if d := a.draining; d != nil && d.markGone && !left && !m.c.reg.gone[a.id] {
+		m.c.markGone(a)
 	}
 }
 

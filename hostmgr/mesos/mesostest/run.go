@@ -337,8 +337,11 @@ func (r *run) update(state mesos.TaskState, edit func(*mesos.TaskStatus)) {
 		Timestamp: r.a.c.timestamp(), UUID: r.a.c.uuid(),
 		Healthy: r.healthy, CheckStatus: r.check, ContainerStatus: r.containerStatus(),
 	}
-	if r.a.draining != nil && (state == mesos.TASK_KILLING || state == mesos.TASK_KILLED) {
+	if d := r.a.draining; d != nil && (state == mesos.TASK_KILLING || state == mesos.TASK_KILLED) {
 		s.Reason = mesos.REASON_AGENT_DRAINING.Enum() // whoever has killed it, and however far it was
+		if d.markGone && state == mesos.TASK_KILLED {
+			r.state, s.State = mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_GONE_BY_OPERATOR.Enum()
+		}
 	}
 	if edit != nil {
 		edit(&s)

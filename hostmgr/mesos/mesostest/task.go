@@ -156,6 +156,7 @@ func (m *master) acknowledge(f *framework, call *scheduler.Call_Acknowledge) {
 		delete(f.tasks, r.id)
 		r.stopTimers()
 		r.executorDone()
+		m.drained(a)
 		return
 	}
 	r.deliver()
