@@ -421,6 +421,7 @@ func TestWrongMesosSettings(t *testing.T) {
 		{"--roles a,a", `"a" is there twice`},
 		{"--roles a,b//c", `mesos: roles: "b//c" is not a role: it has a slash without a name on both sides; leave that out`},
 		{"--principal p --secret-file missing", "mesos.secret_file"},
+		{"--principal a:b --secret-file /dev/null", `mesos: principal: "a:b" has a colon`},
 		{"--secret-file /dev/null --tls-cert c", "mesos.tls.cert: a certificate and its key belong together"},
 		{"--tls-ca missing", "mesos.tls.ca"},
 		{"--failover-timeout -1s", "failover"},

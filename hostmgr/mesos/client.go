@@ -215,6 +215,9 @@ func (c *client) failed(response *http.Response) (leader string, err error) {
 		}
 		return location.Host, nil
 	case code == http.StatusUnauthorized:
+		if strings.Contains(c.config.Secret, ":") {
+			says += "; its secret has a colon, and Mesos' own authenticator takes none that has"
+		}
 		return "", fmt.Errorf("%w: principal %q and its secret are not accepted (%s)", errRefused, c.config.Principal, says)
 	case code == http.StatusForbidden, code == http.StatusBadRequest && overForMaster(says):
 		return "", fmt.Errorf("%w: %s", errNotSubscribed, says)

@@ -99,6 +99,9 @@ func (c *Config) Validate() error {
 	if c.Principal == "" && c.Secret != "" {
 		bad("principal", "there is a secret, but no principal that it belongs to")
 	}
+	if strings.Contains(c.Principal, ":") {
+		bad("principal", "%q has a colon, with which masters cannot tell it from its secret; take another one", c.Principal)
+	}
 	for i, role := range c.Roles {
 		switch why := wrongRole(role); {
 		case why != "":

@@ -347,6 +347,16 @@ func TestErrorsArePlainText(t *testing.T) {
 	}
 }
 
+// TestASecretWithAColon: whoever looks for a wrong secret is told that it need not be wrong.
+func TestASecretWithAColon(t *testing.T) {
+	m := newScripted(t, func(_ int, w *records) { w.WriteHeader(http.StatusUnauthorized) })
+	c := m.config(t)
+	c.Principal, c.Secret = "sluice", "hush:hush"
+	err := <-startOf(t, newDriver(t, c))
+	require.ErrorContains(t, err, "its secret has a colon, and Mesos' own authenticator takes none that has")
+	require.NotContains(t, err.Error(), "hush")
+}
+
 // TestCredentialsThatAreTakenAway: a master that does not know the caller of a call any more is asked for another subscription, which it
 // refuses with the reason if that lasts.
 func TestCredentialsThatAreTakenAway(t *testing.T) {

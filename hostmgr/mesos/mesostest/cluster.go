@@ -24,7 +24,7 @@ type Config struct {
 
 	// Roles are those that frameworks may have, as the master's --roles says; nil allows all.
 	Roles []string
-	// Credentials are the principals and their secrets; nil lets everyone in.
+	// Credentials are the principals and their secrets; nil lets everyone in. One with a colon is never let in, as by Mesos.
 	Credentials map[string]string
 	// KillPolicyOverrides: the kill policy of KILL holds, as with agents that run executors over HTTP. Otherwise it is
 	// ignored, and the task's own holds.

@@ -377,11 +377,11 @@ func TestErrorsArePlainText(t *testing.T) {
 
 func TestNobodyGetsInWithoutCredentials(t *testing.T) {
 	config := factsConfig()
-	config.Credentials = map[string]string{"me": "secret"}
+	config.Credentials = map[string]string{"me": "secret", "they": "a:b"}
 	onBench(t, config, func(b *bench) {
 		sub := `{"type":"SUBSCRIBE","subscribe":{"framework_info":{%s` + frameworkA + `}}}`
 		basic := func(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
-		for _, headers := range [][]string{{}, {"Authorization", basic("me:wrong")}, {"Authorization", basic("you:secret")}} {
+		for _, headers := range [][]string{{}, {"Authorization", basic("me:wrong")}, {"Authorization", basic("you:secret")}, {"Authorization", basic("they:a:b")}} {
 			got := b.post(schedulerURL, fmt.Sprintf(sub, ""), append(headers, "Content-Type", asJSON)...)
 			require.Equal(t, 401, got.status)
 			require.Equal(t, `Basic realm="mesos-master-scheduler"`, got.header.Get("WWW-Authenticate"))

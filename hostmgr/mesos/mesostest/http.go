@@ -118,7 +118,7 @@ func (c *Cluster) authenticate(r *http.Request) (string, bool) {
 	}
 	principal, secret, ok := r.BasicAuth()
 	want, known := c.config.Credentials[principal]
-	return principal, ok && known && secret == want
+	return principal, ok && known && secret == want && !strings.Contains(secret, ":")
 }
 
 // readCall decodes the body. On an error, status goes with it.
