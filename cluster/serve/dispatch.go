@@ -26,8 +26,9 @@ func (c *control) dispatch(ctx context.Context) error {
 	}
 	w := c.s.watchShard(c.shard)
 	defer w.Close()
-	sent, quiet := map[cluster.TaskKey]sentRun{}, map[cluster.TaskKey]cluster.Time{}
-	kept := 0 // of those in sent, when they were last gone through
+	sent := map[cluster.TaskKey]sentRun{}
+	quiet := map[cluster.TaskKey]time.Time{} // until when they are not told yet, by a clock that nobody sets
+	kept := 0                                // of those in sent, when they were last gone through
 	ring := time.NewTimer(time.Hour)
 	defer ring.Stop()
 	for first := true; ; first = false {
@@ -40,7 +41,7 @@ func (c *control) dispatch(ctx context.Context) error {
 			c.spares = true
 		}
 		snapshot, changes, all := w.Take()
-		now := cluster.Time(time.Now().UnixNano()) // not before anything in the snapshot, unless the clock has been set back
+		now := cluster.Time(c.s.now().UnixNano()) // not before anything in the snapshot, unless the clock has been set back
 		stopped := snapshot.Mode().KillingStopped
 		select {
 		case <-c.spared: // whatever woke it
@@ -52,11 +53,6 @@ func (c *control) dispatch(ctx context.Context) error {
 			// The shard tells all that it runs, and what has to end is found out anew.
 			return status.Error(codes.Unavailable, "tasks are killed again: connect anew")
 		}
-		for k, at := range quiet { // in any order: each for itself
-			if at <= now {
-				changes.Tasks = append(changes.Tasks, k)
-			}
-		}
 		if first || all {
 			changes.Tasks = nil
 			for h := range snapshot.ShardHosts(c.shard) {
@@ -67,10 +63,19 @@ func (c *control) dispatch(ctx context.Context) error {
 			delete(quiet, k)
 			if t := snapshot.Task(k); t != nil && t.State.Vacating() {
 				if at := rules.LeavesAt(t, snapshot.Job(k.Job()).SpecFor(t), now); at > now {
-					quiet[k] = at
+					quiet[k] = time.Now().Add(at.Sub(now))
 					continue
 				}
 			}
+			if err := c.command(ctx, snapshot, k, sent); err != nil {
+				return err
+			}
+		}
+		for k, at := range quiet { // in any order: each for itself
+			if time.Until(at) > 0 {
+				continue
+			}
+			delete(quiet, k)
 			if err := c.command(ctx, snapshot, k, sent); err != nil {
 				return err
 			}
@@ -80,7 +85,7 @@ func (c *control) dispatch(ctx context.Context) error {
 			kept = len(sent)
 		}
 		if ring.Stop(); len(quiet) > 0 {
-			ring.Reset(time.Until(slices.Min(slices.Collect(maps.Values(quiet))).Go()))
+			ring.Reset(time.Until(slices.MinFunc(slices.Collect(maps.Values(quiet)), time.Time.Compare)))
 		}
 	}
 }

@@ -468,6 +468,34 @@ func TestTheClockIsSetBack(t *testing.T) {
 	}
 }
 
+// Nor does it have those wait longer who have been given time to be turned away from.
+func TestTheClockIsSetBackWhileTasksAreTurnedAwayFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+		sh := r.connect("s", 1)
+		for _, by := range []time.Duration{0, 10 * time.Second, time.Hour} {
+			spec := &cluster.JobSpec{
+				Name: cluster.JobID(fmt.Sprint("web-", by)), Type: cluster.Stateless, Pool: cluster.DefaultPool, Instances: 1,
+				Discovery: &cluster.Discovery{Delay: time.Minute},
+				Task:      cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+			}
+			uid := r.s.Snapshot().NextJob()
+			require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+				return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
+			}))
+			run := sh.down().GetLaunch().GetRun()
+			sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+			require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: uid}) }))
+			begun := time.Now()
+			time.Sleep(30 * time.Second)
+			back.Add(int64(by))
+			require.Equal(t, runFrom(run), runFrom(sh.down().GetKill().GetRun()))
+			require.Equal(t, time.Minute, time.Since(begun), "the clock is set back by %v", by)
+		}
+	})
+}
+
 func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)
