@@ -234,12 +234,18 @@ func (l *labels) release(t *tally) {
 	}
 	delete(l.tallies, t.key)
 	if len(t.selector.labels) == 0 {
-		l.jobs[t.selector.job] = without(l.jobs[t.selector.job], t)
+		unlist(l.jobs, t.selector.job, t)
 	} else {
-		first := t.selector.labels[0].Key
-		l.keys[first] = without(l.keys[first], t)
+		unlist(l.keys, t.selector.labels[0].Key, t)
 	}
 	l.each(t, func(s *labelSet) { s.tallies = without(s.tallies, t) })
+}
+
+// unlist takes a tally out of a list, and the list out of the table when that was the last one.
+func unlist[K comparable](lists map[K][]*tally, key K, t *tally) {
+	if lists[key] = without(lists[key], t); len(lists[key]) == 0 {
+		delete(lists, key)
+	}
 }
 
 // add counts tasks on the host, and returns what is in its domain before and after; false where it is in none.

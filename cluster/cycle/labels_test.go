@@ -23,3 +23,6 @@ func (s *Supervisor) CheckTallies(t require.TestingT) (counted int) {
 	}
 	return counted
 }
+
+// Listed returns for how many jobs and labels it is known what counts them.
+func (s *Supervisor) Listed() int { return len(s.planner.labels.jobs) + len(s.planner.labels.keys) }

@@ -728,3 +728,23 @@ func TestWhoWouldRatherBeNearOthersHasThemLeave(t *testing.T) {
 	s.step()
 	require.Zero(t, s.running(other), "the old one that has run for less is company")
 }
+
+// What is counted for the rules of jobs goes with them: the jobs of a cluster are without end.
+func TestNothingIsCountedForJobsThatAreGone(t *testing.T) {
+	w := newWorld(t)
+	w.planner.Shorten()
+	w.host(0, vector(1000, 10))
+	for i := range 100 {
+		label := cluster.KeyValue{Key: fmt.Sprint("app-", i), Value: "web"}
+		uid := w.submit(cluster.JobSpec{
+			Instances: 1, Labels: []cluster.KeyValue{label}, Spread: []cluster.Spread{{Domain: cluster.DomainHost, Max: 1}},
+			Constraint: &cluster.Constraint{Op: cluster.TaskLabel, Domain: cluster.DomainHost, Label: label, Comparison: cluster.Less, Count: 2},
+			Task:       cluster.TaskSpec{Resources: vector(100, 1)},
+		})
+		require.Len(t, w.cycle().Placements, 1)
+		w.end(cluster.MakeTaskKey(uid, 0))
+		w.emit(&cluster.JobDeleted{Job: uid})
+	}
+	w.cycle()
+	require.LessOrEqual(t, w.planner.Listed(), 10, "of the rules of five rows")
+}
