@@ -102,6 +102,7 @@ type hosts struct {
 	racks   map[string]int32 // their numbers, by name
 	byRack  []rack           // by number
 	rackOf  []int32          // numbers by index
+	unused  []int32          // numbers of racks that are gone
 	zones   zones
 	touched func(*host)
 	social  bool // prices depend on who is on a host, and not only on how much they hold
@@ -117,7 +118,7 @@ type hosts struct {
 	overlent     bool              // revocable tasks hold more than the slack of one of them
 }
 
-// rack is the hosts of one rack; "" names one, too.
+// rack is the hosts of one rack; "" names one, too. One that has none is gone.
 type rack struct {
 	name    string
 	hosts   []int32 // indices, in the order of arrival
@@ -231,16 +232,25 @@ func (t *hosts) leaveRack(h *host) {
 	if h.rec == nil {
 		return
 	}
-	r := &t.byRack[t.rackOf[h.index]]
+	k := t.rackOf[h.index]
+	r := &t.byRack[k]
 	r.hosts, r.changed = without(r.hosts, h.index), t.position()+1
+	if len(r.hosts) == 0 {
+		delete(t.racks, r.name)
+		r.name, t.unused = "", append(t.unused, k)
+	}
 }
 
 func (t *hosts) joinRack(h *host, name string) {
 	k, ok := t.racks[name]
 	if !ok {
-		k = int32(len(t.byRack))
-		t.racks[name] = k
-		t.byRack = append(t.byRack, rack{name: name})
+		if n := len(t.unused); n > 0 {
+			k, t.unused = t.unused[n-1], t.unused[:n-1]
+		} else {
+			k = int32(len(t.byRack))
+			t.byRack = append(t.byRack, rack{})
+		}
+		t.racks[name], t.byRack[k].name = k, name
 	}
 	t.rackOf[h.index] = k
 	t.byRack[k].hosts = append(t.byRack[k].hosts, h.index)

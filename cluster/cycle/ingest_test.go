@@ -96,3 +96,6 @@ func tasksOf(units []*unit) []cluster.TaskKey {
 	}
 	return sorted(tasks)
 }
+
+// Racks returns for how many racks there is a place.
+func (s *Supervisor) Racks() int { return len(s.planner.hosts.byRack) }

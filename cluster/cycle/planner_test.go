@@ -473,3 +473,15 @@ func (w *world) checkNothingFits() {
 		}
 	}
 }
+
+// Hosts and racks that come and go leave nothing behind.
+func TestNothingIsKeptOfHostsThatAreGone(t *testing.T) {
+	w := newWorld(t)
+	for i := range 10 {
+		id := w.machine(i, cluster.Machine{Rack: fmt.Sprint("r", i), Capacity: vector(1000, 10)})
+		w.cycle()
+		w.emit(&cluster.HostRemoved{ID: id})
+		w.cycle()
+		require.Equal(t, 1, w.planner.Racks())
+	}
+}
