@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // entry is where a waiting task stands.
@@ -269,7 +270,9 @@ func (p *Planner) ingestHost(x *lookedHost) {
 		defer p.labels.enter(h, 1)
 	}
 	if rec == nil {
-		p.graph.retired = append(p.graph.retired, retiree{host: h})
+		if h.node != flowgraph.NoNode {
+			p.graph.retired = append(p.graph.retired, retiree{host: h})
+		}
 		p.uproot(h)
 		p.hosts.remove(h)
 		return

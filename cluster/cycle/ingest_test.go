@@ -97,5 +97,8 @@ func tasksOf(units []*unit) []cluster.TaskKey {
 	return sorted(tasks)
 }
 
+// Gone returns how many classes and hosts that are gone the next solve is to take out of the network.
+func (s *Supervisor) Gone() int { return len(s.planner.graph.retired) }
+
 // Racks returns for how many racks there is a place.
 func (s *Supervisor) Racks() int { return len(s.planner.hosts.byRack) }
