@@ -34,7 +34,8 @@ func (d *driver) Release(id cluster.RunID) {
 		return
 	}
 	delete(d.runs, id)
-	d.released[id] = &kept{id: id, ended: r.status.At, bytes: -1}
+	ended := min(r.status.At, now()) // its time is not before its start's, though the clock was set back between the two
+	d.released[id] = &kept{id: id, ended: ended, bytes: -1}
 	select {
 	case d.dropping <- struct{}{}:
 	default:

@@ -177,10 +177,17 @@ func (s *stateFolder) loadReleased() (map[cluster.RunID]*kept, error) {
 	return all, nil
 }
 
-// surplus returns which of the kept runs have to go, oldest first. Complexity: O(n log n).
+// surplus returns which of the kept runs have to go, oldest first: one that ended at a time to come did so before the clock was set back,
+// and before all others. Complexity: O(n log n).
 func (r Retention) surplus(all []*kept, at cluster.Time) []*kept {
+	clock := func(k *kept) int { // of two, the one that was set back, and that of now
+		if k.ended > at {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(all, func(a, b *kept) int {
-		return cmp.Or(cmp.Compare(a.ended, b.ended), a.id.Compare(b.id))
+		return cmp.Or(clock(a)-clock(b), cmp.Compare(a.ended, b.ended), a.id.Compare(b.id))
 	})
 	var bytes int64
 	for i, k := range slices.Backward(all) { // newest first, as long as there is room

@@ -222,6 +222,11 @@ func TestSurplus(t *testing.T) {
 			require.Equal(t, hours(i), k.ended, "the oldest go first")
 		}
 	}
+	var gone []cluster.Time
+	for _, k := range (Retention{Runs: 2, Bytes: 10, Age: 5 * time.Hour}).surplus(all(), hours(2)) {
+		gone = append(gone, k.ended)
+	}
+	require.Equal(t, []cluster.Time{hours(3), hours(4), hours(0)}, gone, "those of before the clock was set back go before")
 }
 
 func TestRetention(t *testing.T) {
