@@ -85,7 +85,7 @@ func (s *State) releaseJob(at Time, uid JobUID) error {
 
 func (s *State) releaseTask(at Time, k TaskKey) error {
 	return s.changeTask(at, k, func(t *Task, _ *Job) error {
-		if t.NotBefore == 0 || at < t.NotBefore {
+		if t.NotBefore == 0 || t.Rests(at) {
 			return errors.New("it does not back off, or has to for longer")
 		}
 		t.NotBefore = 0

@@ -164,5 +164,9 @@ type Task struct {
 	Preempted *Preemption `cbor:",omitempty"`
 }
 
+// Rests reports whether the task backs off. One that began to at a time to come did so before the clock was set back, and has done so
+// for long enough.
+func (t *Task) Rests(now Time) bool { return t.NotBefore > now && t.Since <= now }
+
 // RunID returns the id of the task's current or last run.
 func (t *Task) RunID() RunID { return RunID{t.Key, t.Run} }

@@ -168,6 +168,13 @@ func TestBackOff(t *testing.T) {
 		require.Zero(t, state.Task(k).NotBefore)
 	}
 	ends(t, state, uid, cluster.TaskFailed)
+	snapshot, _ := state.Snapshot()
+	require.Empty(t, rules.Rested(snapshot, at(0)))
+	back := at(0) - 1 // before it began to wait
+	require.Equal(t, []cluster.TaskKey{k}, rules.Rested(snapshot, back))
+	require.NoError(t, timers.Fire(rules.Begin(state, back), []cluster.TaskKey{k}))
+	require.Zero(t, state.Task(k).NotBefore, "the clock was set back")
+	ends(t, state, uid, cluster.TaskFailed)
 	settle(t, state, at(0), &cluster.TaskStopping{Task: k, Restart: true})
 	require.Zero(t, state.Task(k).NotBefore)
 	ends(t, state, uid, cluster.TaskLost)

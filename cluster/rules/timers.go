@@ -138,6 +138,17 @@ func (t *Timers) Due(now cluster.Time) (tasks []cluster.TaskKey) {
 	return tasks
 }
 
+// Rested returns the tasks that back off no more, for Fire where the clock has been set back, or may have been while nobody looked: it
+// rings for them much later. Complexity: the tasks.
+func Rested(snap *cluster.Snapshot, now cluster.Time) (tasks []cluster.TaskKey) {
+	for t := range snap.Tasks(0) {
+		if t.NotBefore != 0 && !t.Rests(now) {
+			tasks = append(tasks, t.Key)
+		}
+	}
+	return tasks
+}
+
 // runEnds returns when the current run reaches the limit of the spec that it runs by, 0 if that has none.
 func runEnds(t *cluster.Task, j *cluster.Job) cluster.Time {
 	most := j.SpecFor(t).Limits.MaxRunTime
@@ -199,7 +210,7 @@ func (t *Timers) fireJob(tx *Tx, j *cluster.Job) (done bool, err error) {
 }
 
 func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
-	if t.NotBefore != 0 && tx.Now() >= t.NotBefore {
+	if t.NotBefore != 0 && !t.Rests(tx.Now()) {
 		return tx.Emit(&cluster.TaskReleased{Task: t.Key})
 	}
 	if at := gangEnds(t, j.Spec, tx.State().ModeSince()); at != 0 && tx.Now() >= at && breaks(tx, j, t) {

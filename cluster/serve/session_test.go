@@ -496,6 +496,43 @@ func TestTheClockIsSetBackWhileTasksAreTurnedAwayFrom(t *testing.T) {
 	})
 }
 
+// Nor who backs off, also where something changes all the time.
+func TestTheClockIsSetBackOverABackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+		sh := r.connect("s", 2)
+		for _, busy := range []bool{false, true} {
+			spec := &cluster.JobSpec{
+				Name: cluster.JobID(fmt.Sprint("job-", busy)), Pool: cluster.DefaultPool, Instances: 1, MaxFailures: 1,
+				Backoff: cluster.Backoff{Initial: 10 * time.Second, Max: time.Minute},
+				Task:    cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+			}
+			require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+				return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: spec}}})
+			}))
+			run := sh.down().GetLaunch().GetRun()
+			st := runStatus(run, sluicev1.RunState_RUN_STATE_FAILED)
+			st.Reason = string(cluster.ReasonExited)
+			sh.status(st)
+			back.Add(int64(time.Hour))
+			begun, done := time.Now(), make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := 0; busy && time.Since(begun) < 2*clockLook; i++ {
+					time.Sleep(time.Second)
+					_ = r.s.Do(t.Context(), func(tx *Tx) error {
+						return tx.Emit(&cluster.HostDrain{ID: cluster.MakeHostID("s", "h1"), Drain: i%2 == 0})
+					})
+				}
+			}()
+			require.Equal(t, uint32(2), sh.down().GetLaunch().GetRun().GetRun())
+			require.LessOrEqual(t, time.Since(begun), clockLook, "busy: %t", busy)
+			<-done
+		}
+	})
+}
+
 func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)

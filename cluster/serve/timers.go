@@ -19,6 +19,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 	timers := rules.NewTimers(s.config.KeepFinished)
 	ring := time.NewTimer(time.Hour)
 	defer ring.Stop()
+	var last cluster.Time // that the clock showed
 	for first := true; ; first = false {
 		ring.Stop()
 		if at := timers.Next(); at != 0 {
@@ -30,11 +31,14 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 		case <-w.C:
 			snapshot, changes, all := w.Take()
 			timers.Note(snapshot, changes, all || first)
-			continue
 		case <-ring.C:
 		}
 		now := s.clock()
 		due := timers.Due(now)
+		if first || now < last {
+			due = append(due, rules.Rested(s.Snapshot(), now)...)
+		}
+		last = now
 		if len(due) == 0 {
 			continue
 		}
