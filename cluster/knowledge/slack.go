@@ -108,10 +108,12 @@ func (s *Slack) Measured(snap *cluster.Snapshot, shard cluster.ShardID, at clust
 	})
 }
 
-// Silent takes back the slack of hosts of which nothing was measured for longer than a Window. Complexity: hosts.
+// Silent takes back the slack of hosts of which nothing was measured for longer than a Window, and forgets shards that have none.
+// Complexity: hosts.
 func (s *Slack) Silent(snap *cluster.Snapshot, at cluster.Time) []SlackChange {
 	s.begin(at)
 	maps.DeleteFunc(s.raised, func(_ cluster.HostID, last cluster.Time) bool { return at.Sub(last) >= s.Window }) // which says nothing any more
+	maps.DeleteFunc(s.shards, func(shard cluster.ShardID, _ *shardUse) bool { return !snap.HasHosts(shard) })     // nor what ran there
 	return s.tell(at, snap.Hosts(""), func(h *cluster.Host) cluster.Resources {
 		last := s.began
 		if u := s.shards[h.ID.Shard()]; u != nil {

@@ -229,3 +229,19 @@ func TestWhoIsBelievedAtOnce(t *testing.T) {
 	m.take(m.slack.Measured(snapshot, "s", m.now.Add(time.Second), []knowledge.Sample{{Run: cluster.RunID{Task: k, Run: 1}}}))
 	require.Zero(t, m.state.Host("s/h").Slack)
 }
+
+// Host managers come and go under new names: what was measured of one goes with its hosts.
+func TestShardsThatAreGoneAreForgotten(t *testing.T) {
+	m := newMeter(t)
+	for _, e := range []cluster.Event{
+		&cluster.HostReported{ID: "other/h"}, &cluster.HostRemoved{ID: "other/h"},
+	} {
+		m.emit(e)
+		snapshot, _ := m.state.Snapshot()
+		m.take(m.slack.Measured(snapshot, "other", m.now, nil))
+	}
+	m.report(time.Second, 1000)
+	require.Equal(t, 2, m.slack.Shards())
+	m.silent()
+	require.Equal(t, 1, m.slack.Shards())
+}
