@@ -164,6 +164,28 @@ func (p *Planner) ripen(snap *cluster.Snapshot) {
 			u.kind = p.kindFor(snap, snap.Job(k.Job()), snap.Task(k), u.spec)
 		}
 	}
+	p.sift(snap)
+}
+
+// sift forgets the alarms of tasks that wait no more, where they may be the most; nothing is due. Complexity: what waits, amortized constant.
+func (p *Planner) sift(snap *cluster.Snapshot) {
+	if p.ripening.Len() <= p.ripest {
+		return
+	}
+	p.ripening = cluster.NewAlarms()
+	set := func(k cluster.TaskKey) {
+		t := snap.Task(k)
+		if _, next := snap.Job(k.Job()).SpecFor(t).Yielded(t.Queued, p.now); next != 0 {
+			p.ripening.Set(next, k)
+		}
+	}
+	for k := range p.waiting { // alarms have an order of their own
+		set(k)
+	}
+	for k := range p.held {
+		set(k)
+	}
+	p.ripest = 2*p.ripening.Len() + 1000
 }
 
 // keyOf returns the class key of a task of the job, and what it wishes at this stage of its waiting.

@@ -102,3 +102,6 @@ func (s *Supervisor) Gone() int { return len(s.planner.graph.retired) }
 
 // Racks returns for how many racks there is a place.
 func (s *Supervisor) Racks() int { return len(s.planner.hosts.byRack) }
+
+// Alarms returns how many times are kept at which a preference of a task gives way.
+func (s *Supervisor) Alarms() int { return s.planner.ripening.Len() }

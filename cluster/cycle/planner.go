@@ -160,6 +160,7 @@ type Planner struct {
 	looked   looked
 	labels   *labels
 	ripening cluster.Alarms // of waiting tasks of which a preference gives way later; some may wait no more
+	ripest   int            // alarms: where there are more, most are of those
 	now      cluster.Time   // of the cycle
 	snap     *cluster.Snapshot
 	lost     map[cluster.JobUID]int64   // ready instances that the plan stops or moves

@@ -486,3 +486,29 @@ func TestNothingIsKeptOfHostsThatAreGone(t *testing.T) {
 		require.Equal(t, 1, w.planner.Racks())
 	}
 }
+
+// A task that would rather be elsewhere for a month, and has begun, does not have it remembered for a month.
+func TestAlarmsOfPreferencesGoWithTheTasks(t *testing.T) {
+	w := newWorld(t)
+	w.host(0, vector(1000, 10), cluster.KeyValue{Key: "ssd"})
+	rather := func(key string, by time.Duration) cluster.JobSpec {
+		return cluster.JobSpec{
+			Instances: 1, Task: cluster.TaskSpec{Resources: vector(100, 1)},
+			Preferences: []cluster.SoftConstraint{{
+				Constraint: cluster.Constraint{Op: cluster.HostLabel, Label: cluster.KeyValue{Key: key}, AnyValue: true, Comparison: cluster.Greater},
+				Soft:       cluster.Soft{Timeout: by, Penalty: time.Second},
+			}},
+		}
+	}
+	waits := w.submit(rather("tape", 2*time.Hour))
+	for range 3000 {
+		uid := w.submit(rather("ssd", 30*24*time.Hour))
+		require.Len(t, w.cycle().Placements, 1)
+		w.end(cluster.MakeTaskKey(uid, 0))
+		w.emit(&cluster.JobDeleted{Job: uid})
+		require.LessOrEqual(t, w.planner.Alarms(), 1010)
+	}
+	require.Equal(t, cluster.TaskPending, w.state.Task(cluster.MakeTaskKey(waits, 0)).State)
+	w.now = w.now.Add(2 * time.Hour)
+	require.Len(t, w.cycle().Placements, 1, "its own goes off")
+}
