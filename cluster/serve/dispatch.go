@@ -41,7 +41,7 @@ func (c *control) dispatch(ctx context.Context) error {
 			c.spares = true
 		}
 		snapshot, changes, all := w.Take()
-		now := cluster.Time(c.s.now().UnixNano()) // not before anything in the snapshot, unless the clock has been set back
+		now := c.s.clock() // not before anything in the snapshot, unless the clock has been set back
 		stopped := snapshot.Mode().KillingStopped
 		select {
 		case <-c.spared: // whatever woke it
