@@ -102,10 +102,13 @@ func TestCutOff(t *testing.T) {
 // TestForeign: what is no text, or is packed otherwise, is named as what it is.
 func TestForeign(t *testing.T) {
 	for text, want := range map[string]string{
-		string(pack(t, pack(t, []byte("1 2 3 4\n")))):                              "is gzipped twice: want text, plain or gzipped once",
-		"\x28\xb5\x2f\xfd\x04\x58":                                                 "compressed by zstd",
+		string(pack(t, pack(t, []byte("1 2 3 4\n")))): "is gzipped twice: want text, plain or gzipped once",
+		"\x28\xb5\x2f\xfd\x04\x58":                    "compressed by zstd",
+		"\x1f\x9d\x90\x31":                            "compressed by compress",
+		"\x04\x22\x4d\x18\x64\x40":                    "compressed by lz4",
+		"7z\xbc\xaf\x27\x1c\x00\x04":                  "a 7z archive",
 		string(pack(t, []byte("a.csv"+strings.Repeat("\x00", 252)+"ustar\x0000"))): "a tar archive",
-		"\xff\xfe1\x00 \x002\x00":                                                  "encoded in UTF-16",
+		"\xff\xfe1\x00 \x002\x00": "encoded in UTF-16",
 	} {
 		for _, s := range samples {
 			_, err := s.read(t, strings.NewReader(text))
