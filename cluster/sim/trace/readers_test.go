@@ -403,9 +403,26 @@ func TestLongLines(t *testing.T) {
 		for _, s := range samples {
 			if s.file == file {
 				_, err := s.read(t, strings.NewReader(string(s.text(t))+strings.Repeat("1 ", maxLineBytes)))
-				require.ErrorContains(t, err, "a line is longer than 1048576 bytes")
+				require.ErrorContains(t, err, "a line is longer than 4194304 bytes")
 			}
 		}
+	}
+}
+
+// TestAsManyDurationsAsTasks: a job of as many tasks as a job may have, each with a run time of its own to the last digit, is in one line.
+func TestAsManyDurationsAsTasks(t *testing.T) {
+	durations := slices.Repeat([]string{"1027.2984420712345"}, cluster.MaxInstances)
+	for name, text := range map[string]string{
+		"csv":         fmt.Sprintf("job,instances,duration_s\nwide,%d,%s\n", cluster.MaxInstances, strings.Join(durations, ";")),
+		"google-2011": fmt.Sprintf("0 %d 1027.2984420712345 %s\n", cluster.MaxInstances, strings.Join(durations, " ")),
+	} {
+		f, err := lookup(name)
+		require.NoError(t, err)
+		list, err := f.jobs(name, strings.NewReader(text), jobOptions{})
+		require.NoError(t, err)
+		j, err := list.Next()
+		require.NoError(t, err, name)
+		require.Len(t, j.Durations, cluster.MaxInstances)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Limits of what is read. They keep what a damaged file can cost bounded, and sums of amounts and times exact.
 const (
-	maxLineBytes = 1 << 20
+	maxLineBytes = 4 << 20 // a job of cluster.MaxInstances tasks, with a run time for each, is in one
 	maxRows      = 20_000_000
 	maxSeconds   = 1e9 // about 31 years
 )
