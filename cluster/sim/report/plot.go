@@ -93,7 +93,8 @@ func (s scale) ticks() []float64 {
 // svg draws the plot.
 func (p *plot) svg() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", width, height)
+	high := max(height, top+10+18*float64(len(p.lines))) // so that the names of all lines are in the picture
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", width, high)
 	fmt.Fprintf(&b, `<text x="%.0f" y="20" font-size="14" font-weight="bold">%s</text>`+"\n", left, html.EscapeString(p.title))
 	var xs, ys []float64
 	for _, l := range p.lines {

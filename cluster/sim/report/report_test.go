@@ -2,7 +2,10 @@ package report_test
 
 import (
 	"encoding/xml"
+	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,6 +76,30 @@ func TestThePageNeedsNothingElse(t *testing.T) {
 				break
 			}
 			require.NoError(t, err)
+		}
+	}
+}
+
+// TestEveryLineHasItsName: a picture is as high as the names of its lines need, however many pools there are.
+func TestEveryLineHasItsName(t *testing.T) {
+	r := result("one", 0)
+	for i := range 60 {
+		r.Waiting = append(r.Waiting, sim.WaitingTime{Pool: fmt.Sprintf("root/org-%d", i), Type: "BATCH", CDF: [][2]float64{{0, 0.1}, {4, 1}}})
+	}
+	var b strings.Builder
+	require.NoError(t, report.WriteHTML(&b, "sluice sim", []*sim.Result{r}))
+	view := regexp.MustCompile(`viewBox="0 0 820 (\d+)"`)
+	names := regexp.MustCompile(`<text x="666.0" y="([0-9.]+)">`)
+	for i, svg := range strings.SplitAfter(b.String(), "</svg>")[:4] {
+		high, err := strconv.ParseFloat(view.FindStringSubmatch(svg)[1], 64)
+		require.NoError(t, err)
+		if i < 3 {
+			require.Equal(t, 300.0, high, "as long as there is room")
+		}
+		for _, name := range names.FindAllStringSubmatch(svg, -1) {
+			at, err := strconv.ParseFloat(name[1], 64)
+			require.NoError(t, err)
+			require.Less(t, at, high-4)
 		}
 	}
 }
