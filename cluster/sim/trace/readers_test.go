@@ -407,6 +407,8 @@ func TestLongLines(t *testing.T) {
 			}
 		}
 	}
+	_, err := readSWFHosts("log.swf", strings.NewReader("; MaxNodes: 3\n"+strings.Repeat("1 ", maxLineBytes)))
+	require.EqualError(t, err, "trace: log.swf:2:1: a line is longer than 4194304 bytes")
 }
 
 // TestAsManyDurationsAsTasks: a job of as many tasks as a job may have, each with a run time of its own to the last digit, is in one line.

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -95,11 +94,11 @@ func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 
 // readSWFHosts makes hosts of what the header comments MaxNodes and MaxProcs say: so many nodes that share the processors.
 func readSWFHosts(name string, r io.Reader) ([]Host, error) {
-	text, err := decompress(name, r)
+	text, err := newBlanks(name, r, 0)
 	if err != nil {
 		return nil, err
 	}
-	nodes, processors, err := swfHeader(name, text)
+	nodes, processors, err := swfHeader(text)
 	if err != nil {
 		return nil, err
 	}
@@ -122,16 +121,18 @@ func readSWFHosts(name string, r io.Reader) ([]Host, error) {
 	return hosts, err
 }
 
-func swfHeader(name string, text *bufio.Reader) (nodes, processors int, err error) {
-	lines := bufio.NewScanner(text)
-	lines.Buffer(nil, maxLineBytes)
-	for line := 1; lines.Scan(); line++ {
-		comment, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), ";")
+func swfHeader(text *blanks) (nodes, processors int, err error) {
+	for {
+		line, err := text.readLine()
+		if err != nil {
+			return nodes, processors, endOf(err)
+		}
+		comment, ok := strings.CutPrefix(strings.TrimSpace(string(line)), ";")
 		if !ok {
 			if comment == "" {
 				continue
 			}
-			break
+			return nodes, processors, nil
 		}
 		key, value, _ := strings.Cut(comment, ":")
 		key = strings.TrimSpace(key)
@@ -144,7 +145,7 @@ func swfHeader(name string, text *bufio.Reader) (nodes, processors int, err erro
 		}
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 1 || n > maxHosts {
-			return 0, 0, fmt.Errorf("trace: %s:%d:1: %s is %s: want 1 to %d", name, line, key, quote(digits), maxHosts)
+			return 0, 0, text.row.errorf("%s is %s: want 1 to %d", key, quote(digits), maxHosts)
 		}
 		if key == "MaxNodes" {
 			nodes = n
@@ -152,8 +153,4 @@ func swfHeader(name string, text *bufio.Reader) (nodes, processors int, err erro
 			processors = n
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return 0, 0, fmt.Errorf("trace: %s: %w", name, err)
-	}
-	return nodes, processors, nil
 }
