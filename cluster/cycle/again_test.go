@@ -904,6 +904,40 @@ func (s *shared) crowdedByOthers() (kept cluster.JobUID) {
 	return kept
 }
 
+// TestManyGangsThatCannotBeWholeAreLeftAlone: where more gangs wait than one plan passes over, each with a host for one of its tasks, no
+// plan that follows asks to be made again at once.
+func TestManyGangsThatCannotBeWholeAreLeftAlone(t *testing.T) {
+	const disk = "disk"
+	s := newShared(t)
+	s.host(0, vector(8, 100))
+	s.host(1, vector(16, 0), cluster.KeyValue{Key: disk, Value: "ssd"})
+	onSecond := func(j *cluster.JobSpec) {
+		j.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: disk, Value: "ssd"}, Comparison: cluster.Greater}
+	}
+	s.pool("root/a", 24)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit},
+	}}})
+	s.job("root/b", 16, 1, onSecond)
+	s.settle()
+	for i := range 12 {
+		s.job("root/a", 2, 8, urgent(100), core(2), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(i + 1) })
+	}
+	s.step()
+	small := s.job("root/a", 1, 1, onSecond)
+	plans := 0
+	for ; plans < 100; plans++ {
+		out := s.step()
+		s.leave()
+		if out.WakeAt == 0 && len(out.Placements)+len(out.Displacements) == 0 {
+			break
+		}
+		require.True(t, out.WakeAt == 0 || out.WakeAt > s.now, "plan %d is to be made again at once", plans)
+		s.now = max(s.now, out.WakeAt)
+	}
+	require.Equal(t, 1, s.running(small))
+}
+
 // TestManyThatFindNoRoomKeepNobodyOut: nor do more of different sizes for whom no room can be made than one plan passes over, where a limit
 // counts the jobs that run: the plans that follow go on with those behind them, though nothing else happens.
 func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {

@@ -26,6 +26,11 @@ const secondLook = time.Second
 // next plan, since this one starts what lets them, or kept them from a host.
 func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.wakeAt, p.patient, p.made, p.cut, p.barred, p.unfinished = 0, false, p.made[:0], false, false, false
+	if p.due != 0 && in.Now >= p.due { // time may have done for those that were to be passed over
+		for _, c := range p.order {
+			c.vain = false
+		}
+	}
 	vain := slices.ContainsFunc(p.order, func(c *class) bool { return c.vain })
 	p.changed = p.changed && vain
 	p.moves, p.stuck, p.scarce = p.model.Moves() && !in.KeepAll, nil, map[cluster.JobUID]int64{}
