@@ -904,9 +904,16 @@ func (s *shared) crowdedByOthers() (kept cluster.JobUID) {
 	return kept
 }
 
-// TestManyGangsThatCannotBeWholeAreLeftAlone: where more gangs wait than one plan passes over, each with a host for one of its tasks, no
-// plan that follows asks to be made again at once.
+// TestManyGangsThatCannotBeWholeAreLeftAlone: where more gangs wait than one plan passes over, each with a host for one of its tasks, the
+// plans that follow go on with those behind them and come to an end. None begins before the time has come that the one before names.
 func TestManyGangsThatCannotBeWholeAreLeftAlone(t *testing.T) {
+	one := uint32(1)
+	for _, running := range []*uint32{&one, nil} {
+		manyGangs(t, running)
+	}
+}
+
+func manyGangs(t *testing.T, running *uint32) {
 	const disk = "disk"
 	s := newShared(t)
 	s.host(0, vector(8, 100))
@@ -914,14 +921,17 @@ func TestManyGangsThatCannotBeWholeAreLeftAlone(t *testing.T) {
 	onSecond := func(j *cluster.JobSpec) {
 		j.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: disk, Value: "ssd"}, Comparison: cluster.Greater}
 	}
-	s.pool("root/a", 24)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{
+		Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: running},
+		Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 24, Limit: cluster.NoLimit, Share: 1}},
+	}})
 	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
 		{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit},
 	}}})
 	s.job("root/b", 16, 1, onSecond)
 	s.settle()
 	for i := range 12 {
-		s.job("root/a", 2, 8, urgent(100), core(2), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(i + 1) })
+		s.job("root/a", 2, 8, urgent(int32(100-i)), core(2), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(i + 1) })
 	}
 	s.step()
 	small := s.job("root/a", 1, 1, onSecond)
@@ -936,6 +946,7 @@ func TestManyGangsThatCannotBeWholeAreLeftAlone(t *testing.T) {
 		s.now = max(s.now, out.WakeAt)
 	}
 	require.Equal(t, 1, s.running(small))
+	require.Less(t, plans, 100, "plans go on for ever")
 }
 
 // TestManyThatFindNoRoomKeepNobodyOut: nor do more of different sizes for whom no room can be made than one plan passes over, where a limit

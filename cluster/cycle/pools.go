@@ -31,7 +31,7 @@ func (p *Planner) admit(now cluster.Time) {
 		c.hostless = (c.key.group.gated || len(p.limitsOn(c.group)) > 0) && p.isHostless(c)
 		if c.vain {
 			h, _ := p.best(c)
-			c.vain = h == nil
+			c.vain = h == nil || c.together() && p.placesAtOnce(c, nil) < c.waiting()
 		}
 		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
 		c.passed = c.vain || c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
