@@ -163,8 +163,28 @@ func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.StringVar(&f.html, "html", "", "file for a page with plots")
 }
 
-// finish checks what can be checked before anything is read.
-func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
+// finish checks what can be checked before anything is read, and makes the configuration of it.
+func (f *simFlags) finish(fs *pflag.FlagSet) error {
+	if err := inRange(fs); err != nil {
+		return err
+	}
+	if err := f.contradiction(); err != nil {
+		return err
+	}
+	if err := f.holdToSource(fs); err != nil {
+		return err
+	}
+	if err := validPlanners(f.planners); err != nil {
+		return err
+	}
+	if err := f.listModels(fs); err != nil {
+		return err
+	}
+	return f.configure()
+}
+
+// inRange refuses numbers that cannot be what they are given for.
+func inRange(fs *pflag.FlagSet) error {
 	for _, name := range []string{
 		"hosts", "hosts-per-rack", "host-cpu-milli", "host-memory-bytes", "host-disk-bytes", "host-bandwidth", "block-size", "every", "limit", "load", "span",
 		"horizon", "offered-load", "demand", "gap", "reserve", "usage", "slow-hosts", "slow-runs", "slowdown",
@@ -178,6 +198,11 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 			return fmt.Errorf("--%s is %v: it is a part, at most 1", name, part)
 		}
 	}
+	return nil
+}
+
+// contradiction refuses flags that exclude each other, or one of which is nothing without the other.
+func (f *simFlags) contradiction() error {
 	switch {
 	case f.generate && (f.open.Jobs != "" || f.open.Format != "" || f.open.Hosts != ""):
 		return errors.New("--generate makes up what --format, --jobs and --machines would read: give one or the other")
@@ -198,12 +223,11 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	case f.generate && f.open.Mode != (trace.Mode{}):
 		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
 	}
-	if err := f.holdToSource(fs); err != nil {
-		return err
-	}
-	if err := validPlanners(f.planners); err != nil {
-		return err
-	}
+	return nil
+}
+
+// listModels finds out which cost models run.
+func (f *simFlags) listModels(fs *pflag.FlagSet) error {
 	if len(f.comparison) > 0 && fs.Changed("model") {
 		return errors.New("--model and --compare exclude each other")
 	}
@@ -232,6 +256,11 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 			return fmt.Errorf("--%s: %w", of, err)
 		}
 	}
+	return nil
+}
+
+// configure makes what runs are given of the texts of flags, and of the files that they name.
+func (f *simFlags) configure() (err error) {
 	if f.config.NewSolver, err = registry.Maker(f.solver); err != nil {
 		return fmt.Errorf("--solver: %w", err)
 	}
