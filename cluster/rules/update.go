@@ -254,11 +254,10 @@ func (r *rollout) noCanary(is bool) {
 
 // again has an instance try once more, or end for good: a run that does not become healthy counts as a failed one.
 func (r *rollout) again(t *cluster.Task) error {
-	e := &cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonNotHealthy, Again: true, Revive: true}
 	if t.State == cluster.TaskFailed { // counted already
 		return r.tx.Emit(&cluster.TaskRequeued{Task: t.Key, Reason: cluster.ReasonRetry})
 	}
-	return r.tx.Emit(e)
+	return r.tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonNotHealthy, Again: true, Revive: true})
 }
 
 // version returns the version that an instance is to run. A restart brings what its next run would have had anyway.

@@ -135,7 +135,7 @@ func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostMo
 	var set *cluster.CostPolicy
 	err := a.do(ctx, func(tx *Tx) error {
 		if e.Binding.Model != "" && e.Binding.Pool != "" && tx.State().Pool(e.Binding.Pool) == nil {
-			return fieldError(codes.NotFound, "binding.pool", "is %q: there is no such pool", e.Binding.Pool)
+			return fieldError(codes.NotFound, "binding.pool", "is %s: there is no such pool", quote(string(e.Binding.Pool)))
 		}
 		trial := tx.State().Fork()
 		if err := trial.Apply(cluster.Record{Seq: trial.Seq() + 1, Event: e}); err != nil {

@@ -57,7 +57,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	wake, wakeAt := time.NewTimer(time.Hour), time.Time{}
 	defer wake.Stop()
 	wake.Stop()
-	for number := uint64(1); ; number++ {
+	for number := uint64(0); ; {
 		if !atOnce && len(w.C) == 0 && s.config.Rest != nil {
 			s.config.Rest()
 		}
@@ -70,12 +70,10 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 					wakeAt = time.Time{}
 					wake.Reset(0)
 				}
-				number--
 				continue
 			case <-wake.C:
 				if left := wakeAt.Sub(s.now()); left > 0 { // see clockLook
 					wake.Reset(min(left, clockLook))
-					number--
 					continue
 				}
 			case <-w.C:
@@ -88,9 +86,9 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		mode := snapshot.Mode()
 		if s.evacuating.Load() || mode.SchedulingStopped {
 			atOnce, missed = false, true
-			number--
 			continue
 		}
+		number++
 		begun, now := time.Now(), s.clock()
 		out := s.config.Planner.Run(cycle.Input{
 			Snapshot: snapshot, Changes: changes, Rescan: all || missed,
