@@ -16,8 +16,8 @@ type Admission struct {
 	capacity cluster.Resources
 	slack    cluster.Resources
 
-	tree    *Tree // of the capacity
-	lending *Tree // of the slack
+	tree    *tree // of the capacity
+	lending *tree // of the slack
 	queues  []*queue
 	gates   gates
 	walk    walk
@@ -46,7 +46,7 @@ type queue struct {
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
 func NewAdmission(pools []*cluster.Pool, capacity cluster.Resources) *Admission {
-	a := &Admission{pools: pools, capacity: capacity, tree: NewTree(pools, capacity)}
+	a := &Admission{pools: pools, capacity: capacity, tree: newTree(nil, pools, capacity)}
 	for i := range a.tree.nodes {
 		if len(a.tree.nodes[i].children) == 0 {
 			a.queues = append(a.queues, &queue{node: int32(i)})
@@ -63,7 +63,7 @@ func (a *Admission) SetCapacity(capacity cluster.Resources) {
 		return
 	}
 	a.capacity = capacity
-	a.tree.SetCapacity(capacity)
+	a.tree.setCapacity(capacity)
 	a.lend() // revocable work is bounded in parts of the capacity
 }
 
@@ -71,7 +71,7 @@ func (a *Admission) SetCapacity(capacity cluster.Resources) {
 func (a *Admission) SetSlack(slack cluster.Resources) {
 	a.slack = slack
 	a.know(slack)
-	a.lending.SetCapacity(slack)
+	a.lending.setCapacity(slack)
 }
 
 // SetQueue replaces the groups of a leaf. Ties of rank are broken by their heads, then by their order. The Admission keeps the
@@ -88,9 +88,6 @@ func (a *Admission) Grants(leaf cluster.PoolPath) []Grant { return a.queue(leaf)
 
 // Static reports whether some pool keeps what it does not use of its reservation from others.
 func (a *Admission) Static() bool { return slices.Contains(a.tree.static, true) }
-
-// Tree returns the division of the capacity, as of the last Run. The caller must not modify it.
-func (a *Admission) Tree() *Tree { return a.tree }
 
 func (a *Admission) queue(leaf cluster.PoolPath) *queue {
 	node := a.tree.at(leaf)
@@ -151,8 +148,8 @@ func (a *Admission) Run(now cluster.Time) {
 	for _, q := range a.queues {
 		a.claim(q)
 	}
-	a.tree.Update()
-	a.lending.Update()
+	a.tree.update()
+	a.lending.update()
 	a.confine()
 	a.admitQueues(true)
 }

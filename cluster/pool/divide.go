@@ -25,7 +25,7 @@ func (s *scratch) resize(n int) {
 }
 
 // divide gives the children of a pool their bounds. Children whose bounds change have to divide them again.
-func (t *Tree) divide(i int32) {
+func (t *tree) divide(i int32) {
 	n := &t.nodes[i]
 	if len(n.children) == 0 {
 		return
@@ -40,7 +40,7 @@ func (t *Tree) divide(i int32) {
 }
 
 // divideDimension gives the children their bounds in one dimension.
-func (t *Tree) divideDimension(n *node, d int) {
+func (t *tree) divideDimension(n *node, d int) {
 	s := &t.scratch
 	left := t.reserve(n, d)
 	if n.pool.Division == cluster.DominantResource {
@@ -68,7 +68,7 @@ func (t *Tree) divideDimension(n *node, d int) {
 }
 
 // reserve sets scratch.reserved to what each child gets of its reservation and returns what is left.
-func (t *Tree) reserve(n *node, d int) (left int64) {
+func (t *tree) reserve(n *node, d int) (left int64) {
 	s := &t.scratch
 	for i, c := range n.children {
 		child := &t.nodes[c]
@@ -85,7 +85,7 @@ func (t *Tree) reserve(n *node, d int) (left int64) {
 
 // lend sets scratch.ceiling: what the parent may use beyond the entitlements goes by share to those who claim it, and
 // last, in equal parts, to those without a share.
-func (t *Tree) lend(n *node, d int) {
+func (t *tree) lend(n *node, d int) {
 	s := &t.scratch
 	left := n.ceiling[d]
 	for i, c := range n.children {
@@ -107,7 +107,7 @@ func (t *Tree) lend(n *node, d int) {
 }
 
 // divideDominant sets the entitlements of the children by dominant shares of what is left over the reservations.
-func (t *Tree) divideDominant(at int32) {
+func (t *tree) divideDominant(at int32) {
 	n := &t.nodes[at]
 	s, dims := &t.scratch, len(t.dims)
 	count := len(n.children)
@@ -143,7 +143,7 @@ func (t *Tree) divideDominant(at int32) {
 }
 
 // limits returns the lowest limits of a pool and those above it.
-func (t *Tree) limits(i int32) []int64 {
+func (t *tree) limits(i int32) []int64 {
 	limits := slices.Clone(t.nodes[i].limit)
 	for i = t.nodes[i].parent; i >= 0; i = t.nodes[i].parent {
 		for d, limit := range t.nodes[i].limit {
@@ -154,7 +154,7 @@ func (t *Tree) limits(i int32) []int64 {
 }
 
 // most returns what a pool may have at most: by the limits, and of all there is.
-func (t *Tree) most(i int32) []int64 {
+func (t *tree) most(i int32) []int64 {
 	most := t.limits(i)
 	for d, all := range t.nodes[0].entitled {
 		most[d] = min(most[d], all)
@@ -164,7 +164,7 @@ func (t *Tree) most(i int32) []int64 {
 
 // measure returns against what shares of a bound of a pool are measured: most, which it may have, where it gets all that it claims, else as
 // much less. What hardly anybody in it asks for is not scarce for that.
-func (t *Tree) measure(i int32, bound, most []int64) []int64 {
+func (t *tree) measure(i int32, bound, most []int64) []int64 {
 	total := slices.Clone(bound)
 	for d, claim := range t.nodes[i].claim {
 		if claim > 0 && claim < most[d] {

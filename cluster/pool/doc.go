@@ -1,13 +1,13 @@
 // Package pool decides what each pool of the tree may have and which of its tasks may claim it.
 //
-//	settings, capacity ─► Tree ──────► reserved ≤ entitled ≤ ceiling, per pool and dimension
+//	settings, capacity ─► tree ──────► reserved ≤ entitled ≤ ceiling, per pool and dimension
 //	                       ▲  claims         │ bounds of the leaves
 //	groups of equal tasks ─┴► Admission ◄────┘ ─► Grants: how many run and wait in which tier, what binds the rest
 //	                                              Policy, Ledger: who may be stopped for whom
 //
 // # Entitlement
 //
-// A [Tree] divides the capacity from the root down. For each dimension a pool claims what it has and asks for, at most
+// The tree of pools divides the capacity from the root down. For each dimension a pool claims what it has and asks for, at most
 // its limit; a static pool claims its reservation in any case; an inner pool claims the sum of its children, at most its
 // limit. Of a leaf at a limit that is what its tasks would hold if the limit alone decided, whoever of them runs. What the parent is
 // entitled to goes to the children in two steps:

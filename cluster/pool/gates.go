@@ -23,7 +23,7 @@ type tally struct {
 }
 
 // init finds the limited pools of a tree.
-func (s *gates) init(t *Tree) {
+func (s *gates) init(t *tree) {
 	s.limited, s.above = nil, map[int32][]int32{}
 	for i := range t.nodes {
 		l := &t.nodes[i].pool.Limits

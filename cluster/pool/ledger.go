@@ -19,7 +19,7 @@ type Unit struct {
 // Ledger keeps account of who holds what while a plan is made, and says who may be stopped for whom. It is a copy: it does
 // not change the Admission, and later changes of that do not reach it.
 type Ledger struct {
-	tree  *Tree
+	tree  *tree
 	holds [][]int64           // by pool
 	fair  map[int32][]account // of the parties of each leaf that is fair, sorted
 }

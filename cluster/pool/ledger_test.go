@@ -267,12 +267,12 @@ func TestStatus(t *testing.T) {
 	}
 	// 100 are enough for a's limit of 60 and b's 30. y gets its limit of 20, x the other 40.
 	require.Equal(t, pool.DimensionStatus{
-		Dimension: "cpu_milli", Reservation: 10, Limit: 60, Share: 2, Demand: 180, Allocation: 20,
-		Reserved: 10, Entitlement: 60, Ceiling: 60, Claimed: 60, BoundBy: "root/a", Tiers: [3]int64{5, 55, 0}, Refused: 140,
+		Dimension: "cpu_milli", Reservation: 10, Limit: 60, Demand: 180, Allocation: 20,
+		Reserved: 10, Entitlement: 60, Claimed: 60, BoundBy: "root/a", Tiers: [3]int64{5, 55, 0}, Refused: 140,
 	}, all["root/a"]["cpu_milli"])
 	require.Equal(t, pool.DimensionStatus{
-		Dimension: "cpu_milli", Reservation: 0, Limit: cluster.NoLimit, Share: 1, Demand: 90, Allocation: 10,
-		Entitlement: 40, Ceiling: 40, Claimed: 40, BoundBy: "root/a", Tiers: [3]int64{0, 40, 0}, Refused: 60,
+		Dimension: "cpu_milli", Reservation: 0, Limit: cluster.NoLimit, Demand: 90, Allocation: 10,
+		Entitlement: 40, Claimed: 40, BoundBy: "root/a", Tiers: [3]int64{0, 40, 0}, Refused: 60,
 	}, all["root/a/x"]["cpu_milli"])
 	require.Equal(t, cluster.PoolPath("root/a/y"), all["root/a/y"]["cpu_milli"].BoundBy, "its own limit")
 	require.Equal(t, cluster.RootPool, all["root/a/x"]["memory_bytes"].BoundBy)

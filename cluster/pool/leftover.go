@@ -64,7 +64,7 @@ func (a *Admission) dealLeftovers(fresh bool) {
 	}
 }
 
-func (a *Admission) deal(t *Tree, revocable bool) {
+func (a *Admission) deal(t *tree, revocable bool) {
 	l := &a.leftovers
 	l.vacant = map[standing][]int64{}
 	l.next, l.turns, l.used, l.claimed = l.next[:0], l.turns[:0], t.vectors(), make([]int64, len(t.dims))
@@ -99,7 +99,7 @@ func (a *Admission) deal(t *Tree, revocable bool) {
 }
 
 // vectors returns a vector of zeros for each pool.
-func (t *Tree) vectors() [][]int64 {
+func (t *tree) vectors() [][]int64 {
 	all, dims := make([][]int64, len(t.nodes)), len(t.dims)
 	room := make([]int64, len(all)*dims)
 	for i := range all {
@@ -146,7 +146,7 @@ func (a *Admission) claims(q *queue) []int64 {
 
 // unreserved returns what is left for a unit that may not be preempted of the reservation of its leaf, of which what runs and is less
 // urgent uses nothing.
-func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
+func (l *leftovers) unreserved(t *tree, u *unit) []int64 {
 	priority := u.q.groups[u.group].Priority
 	if room, known := l.vacant[standing{u.q.node, priority}]; known {
 		return room
@@ -213,7 +213,7 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 }
 
 // grant lets as much of a unit borrow as has room.
-func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
+func (l *leftovers) grant(t *tree, u *unit, revocable bool) {
 	n := int64(1)
 	if !u.core {
 		n = u.q.open[u.group] - u.q.grants[u.group].Admitted()
@@ -268,7 +268,7 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 
 // settle works out what is idle in a pool, of which more is used than before, or what is idle below it has changed. The root keeps
 // nothing. Complexity: dimensions.
-func (l *leftovers) settle(t *Tree, i int32) {
+func (l *leftovers) settle(t *tree, i int32) {
 	n := &t.nodes[i]
 	for d, static := range t.static {
 		if !static || i == 0 {
@@ -285,7 +285,7 @@ func (l *leftovers) settle(t *Tree, i int32) {
 
 // keep leaves of the room of the root what there is, without what static pools do not use of their reservations, in the dimensions
 // that have some: save those that the leaf belongs to. Complexity: depth, times such dimensions.
-func (l *leftovers) keep(t *Tree, leaf int32, room []int64) {
+func (l *leftovers) keep(t *tree, leaf int32, room []int64) {
 	for d, static := range t.static {
 		if !static {
 			continue

@@ -28,12 +28,10 @@ type DimensionStatus struct {
 	Dimension   string
 	Reservation int64
 	Limit       int64 // cluster.NoLimit if there is none
-	Share       uint32
 	Demand      int64 // of all waiting tasks
 	Allocation  int64
-	Reserved    int64 // see Tree.Reserved, and so on
+	Reserved    int64 // the part of the reservation that it claims and that can be honoured
 	Entitlement int64
-	Ceiling     int64
 	// Claimed is what the tasks ask for, running and waiting, that are reserved or entitled: of the entitlement what whole
 	// tasks and whole gangs can have of it.
 	Claimed int64
@@ -122,7 +120,7 @@ func (s *DimensionStatus) add(o *DimensionStatus) {
 }
 
 // limiting returns the lowest pool with a limit, itself or one above; the pool if there is none.
-func (t *Tree) limiting(i int32) cluster.PoolPath {
+func (t *tree) limiting(i int32) cluster.PoolPath {
 	for at := i; at >= 0; at = t.nodes[at].parent {
 		if n := &t.nodes[at]; slices.ContainsFunc(n.limit, func(limit int64) bool { return limit < unlimited }) {
 			return n.pool.Path
@@ -131,7 +129,7 @@ func (t *Tree) limiting(i int32) cluster.PoolPath {
 	return t.nodes[i].pool.Path
 }
 
-func (t *Tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
+func (t *tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
 	n := &t.nodes[i]
 	set := map[string]bool{}
 	for _, r := range n.pool.Resources {
@@ -140,8 +138,8 @@ func (t *Tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
 	var out []DimensionStatus
 	for d, name := range t.dims {
 		s := counts[d]
-		s.Dimension, s.Reservation, s.Limit, s.Share = name, n.reservation[d], n.limit[d], uint32(n.share[d])
-		s.Allocation, s.Reserved, s.Entitlement, s.Ceiling = n.allocation[d], n.reserved[d], n.entitled[d], n.ceiling[d]
+		s.Dimension, s.Reservation, s.Limit = name, n.reservation[d], n.limit[d]
+		s.Allocation, s.Reserved, s.Entitlement = n.allocation[d], n.reserved[d], n.entitled[d]
 		if !set[name] && s.Allocation == 0 && s.Demand == 0 && s.Entitlement == 0 {
 			continue
 		}

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Tree divides a capacity among pools. See the package for the rules.
+// tree divides a capacity among pools. See the package for the rules.
 //
 // What pools have and ask for is set at the leaves; Update then works out again what that changes, and only that. The
 // methods that name a pool panic if the tree has none of that path.
-type Tree struct {
+type tree struct {
 	dims  []string // the fixed ones, then the named ones in the order in which they turned up
 	named map[string]int
 	kept  []bool // by dimension: some pool reserves something of it
@@ -46,16 +46,11 @@ type node struct {
 	divided bool // so are the bounds of the children
 }
 
-// NewTree returns the tree of pools for a capacity, in which nobody has or asks for anything. The pools come in any order
-// and without duplicates; the parent of each is among them, otherwise NewTree panics. Complexity: O(pools · (log pools +
-// dimensions)).
-func NewTree(pools []*cluster.Pool, capacity cluster.Resources) *Tree {
-	return newTree(nil, pools, capacity)
-}
-
-// newTree is NewTree with dimensions that come first, after the fixed ones.
-func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *Tree {
-	t := &Tree{named: map[string]int{}, index: make(map[cluster.PoolPath]int32, len(pools))}
+// newTree returns the tree of pools for a capacity, in which nobody has or asks for anything. The pools come in any order
+// and without duplicates; the parent of each is among them, otherwise newTree panics. dims are dimensions that come first, after the
+// fixed ones. Complexity: O(pools · (log pools + dimensions)).
+func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *tree {
+	t := &tree{named: map[string]int{}, index: make(map[cluster.PoolPath]int32, len(pools))}
 	for d := range cluster.NumDimensions {
 		t.dimension(d.String())
 	}
@@ -86,7 +81,7 @@ func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *
 			t.static[d] = t.static[d] || r.Static && r.Reservation > 0 && n.parent >= 0
 		}
 	}
-	t.SetCapacity(capacity)
+	t.setCapacity(capacity)
 	return t
 }
 
@@ -111,7 +106,7 @@ func (n *node) set(d int, r cluster.PoolResource) {
 	}
 }
 
-func (t *Tree) at(p cluster.PoolPath) int32 {
+func (t *tree) at(p cluster.PoolPath) int32 {
 	i, ok := t.index[p]
 	if !ok {
 		panic(fmt.Sprintf("pool: no pool %q", p))
@@ -120,7 +115,7 @@ func (t *Tree) at(p cluster.PoolPath) int32 {
 }
 
 // dimension returns the index of a dimension, a new one if it has not been seen.
-func (t *Tree) dimension(name string) int {
+func (t *tree) dimension(name string) int {
 	if d, ok := t.named[name]; ok {
 		return d
 	}
@@ -128,7 +123,7 @@ func (t *Tree) dimension(name string) int {
 }
 
 // addDimension adds a dimension of which there is nothing and nobody has or asks for anything: what has been divided is right for it.
-func (t *Tree) addDimension(name string) int {
+func (t *tree) addDimension(name string) int {
 	t.dims = append(t.dims, name)
 	t.named[name] = len(t.dims) - 1
 	t.kept, t.static = append(t.kept, false), append(t.static, false)
@@ -146,7 +141,7 @@ func (t *Tree) addDimension(name string) int {
 }
 
 // vector writes r by the dimensions of the tree into v, which may be nil, and returns it.
-func (t *Tree) vector(r cluster.Resources, v []int64) []int64 {
+func (t *tree) vector(r cluster.Resources, v []int64) []int64 {
 	for _, a := range r.Named {
 		t.dimension(a.Name)
 	}
@@ -160,7 +155,7 @@ func (t *Tree) vector(r cluster.Resources, v []int64) []int64 {
 }
 
 // resources is the reverse of vector.
-func (t *Tree) resources(v []int64) cluster.Resources {
+func (t *tree) resources(v []int64) cluster.Resources {
 	var r cluster.Resources
 	copy(r.Fixed[:], v)
 	for d := int(cluster.NumDimensions); d < len(v); d++ {
@@ -174,7 +169,7 @@ func (t *Tree) resources(v []int64) cluster.Resources {
 
 // guaranteed returns what the tier reserved of a pool is bounded by: its reservation, save in dimensions of which no pool
 // reserves anything. There what it is entitled to is all that can be promised to anybody.
-func (t *Tree) guaranteed(i int32) []int64 {
+func (t *tree) guaranteed(i int32) []int64 {
 	bound := slices.Clone(t.nodes[i].entitled)
 	for d, kept := range t.kept {
 		if kept {
@@ -185,7 +180,7 @@ func (t *Tree) guaranteed(i int32) []int64 {
 }
 
 // keeps reports whether the vector asks for something that some pool reserves.
-func (t *Tree) keeps(v []int64) bool {
+func (t *tree) keeps(v []int64) bool {
 	for d, n := range v {
 		if n > 0 && t.kept[d] {
 			return true
@@ -194,8 +189,8 @@ func (t *Tree) keeps(v []int64) bool {
 	return false
 }
 
-// SetCapacity sets what the root divides, at most its own limit.
-func (t *Tree) SetCapacity(capacity cluster.Resources) {
+// setCapacity sets what the root divides, at most its own limit.
+func (t *tree) setCapacity(capacity cluster.Resources) {
 	v := t.vector(capacity, nil)
 	root := &t.nodes[0]
 	for d := range t.dims {
@@ -217,34 +212,8 @@ func (t *Tree) SetCapacity(capacity cluster.Resources) {
 	}
 }
 
-// SetAllocation sets what the tasks of a leaf hold. Negative amounts count as 0.
-func (t *Tree) SetAllocation(leaf cluster.PoolPath, r cluster.Resources) {
-	t.setLeaf(leaf, func(n *node) *[]int64 { return &n.allocation }, r)
-}
-
-// SetDemand sets what the waiting tasks of a leaf ask for beside what the leaf holds. Negative amounts count as 0.
-func (t *Tree) SetDemand(leaf cluster.PoolPath, r cluster.Resources) {
-	t.setLeaf(leaf, func(n *node) *[]int64 { return &n.demand }, r)
-}
-
-func (t *Tree) setLeaf(leaf cluster.PoolPath, which func(*node) *[]int64, r cluster.Resources) {
-	i := t.at(leaf)
-	v := t.vector(r, nil) // may add dimensions
-	n := &t.nodes[i]
-	if len(n.children) > 0 {
-		panic(fmt.Sprintf("pool: pool %q has children", leaf))
-	}
-	for d := range v {
-		v[d] = max(0, v[d])
-	}
-	if into := which(n); !slices.Equal(v, *into) {
-		copy(*into, v)
-		n.summed = false
-	}
-}
-
 // setVectors sets what a leaf has and asks for, by the dimensions of the tree. The vectors are copied.
-func (t *Tree) setVectors(leaf int32, has, asks []int64) {
+func (t *tree) setVectors(leaf int32, has, asks []int64) {
 	n := &t.nodes[leaf]
 	if slices.Equal(n.allocation, has) && slices.Equal(n.demand, asks) {
 		return
@@ -254,9 +223,9 @@ func (t *Tree) setVectors(leaf int32, has, asks []int64) {
 	n.summed = false
 }
 
-// Update brings claims and bounds in line with what was set. Complexity: for each pool whose claim or bound has changed,
+// update brings claims and bounds in line with what was set. Complexity: for each pool whose claim or bound has changed,
 // O(n log n) for its parent's n children, per dimension; besides that one look at each pool.
-func (t *Tree) Update() {
+func (t *tree) update() {
 	for i := len(t.nodes) - 1; i >= 0; i-- {
 		n := &t.nodes[i]
 		if n.summed {
@@ -279,7 +248,7 @@ func (t *Tree) Update() {
 }
 
 // sum works out what a pool has, asks for and claims, and reports whether its claim has changed.
-func (t *Tree) sum(n *node) (changed bool) {
+func (t *tree) sum(n *node) (changed bool) {
 	for d := range t.dims {
 		var claim int64
 		if len(n.children) == 0 {
@@ -303,40 +272,8 @@ func (t *Tree) sum(n *node) (changed bool) {
 	return changed
 }
 
-// Claim returns what a pool has and asks for, at most its limit, and at least its reservation where it is static.
-func (t *Tree) Claim(p cluster.PoolPath) cluster.Resources {
-	return t.resources(t.nodes[t.at(p)].claim)
-}
-
-// Reserved returns the part of a pool's reservation that it claims and that can be honoured.
-func (t *Tree) Reserved(p cluster.PoolPath) cluster.Resources {
-	return t.resources(t.nodes[t.at(p)].reserved)
-}
-
-// Entitlement returns what a pool may claim against others. Of the root it is the capacity.
-func (t *Tree) Entitlement(p cluster.PoolPath) cluster.Resources {
-	return t.resources(t.nodes[t.at(p)].entitled)
-}
-
-// Ceiling returns a pool's part of what it may use, by borrowing what nobody claims. It is never more than the pool claims,
-// save for the root, whose ceiling is the capacity where a pool has a static reservation, else its limit, math.MaxInt64 if it has none.
-func (t *Tree) Ceiling(p cluster.PoolPath) cluster.Resources {
-	return t.resources(t.nodes[t.at(p)].ceiling)
-}
-
-// BoundBy returns the pool, itself or one above, that keeps the pool's entitlement in the dimension below what it has and
-// asks for: the one whose own limit is reached, or the one that is to divide less than its children claim. It is "" if
-// nothing does. Complexity: the depth of the pool.
-func (t *Tree) BoundBy(p cluster.PoolPath, dimension string) cluster.PoolPath {
-	d, ok := t.named[dimension]
-	if !ok {
-		return ""
-	}
-	return t.binds(t.at(p), d, func(n *node) []int64 { return n.entitled })
-}
-
 // binds finds the pool that keeps the bound of node i in dimension d below what the pool wants.
-func (t *Tree) binds(i int32, d int, bound func(*node) []int64) cluster.PoolPath {
+func (t *tree) binds(i int32, d int, bound func(*node) []int64) cluster.PoolPath {
 	n := &t.nodes[i]
 	if bound(n)[d] >= sum(n.allocation[d], n.demand[d]) {
 		return ""

@@ -44,31 +44,31 @@ func Example() {
 		claims("root/b", cluster.CPU, 60, 300, 1),
 		claims("root/c", cluster.CPU, 60, 300, 1),
 	}
-	t := pool.NewTree(pools, cpu(300))
-	t.SetDemand("root/a", cpu(30))
-	t.SetDemand("root/b", cpu(135))
-	t.SetDemand("root/c", cpu(135))
-	t.Update()
+	a := pool.NewAdmission(pools, cpu(300))
+	ask := func(n int64, p cluster.PoolPath) {
+		a.SetQueue(p, []pool.Group{batch(0, 1, cpu(1), 0, n)})
+	}
 	show := func() {
-		for _, p := range pools[1:] {
-			fmt.Println(p.Path, t.Entitlement(p.Path))
+		a.Run(2)
+		for _, s := range a.Status()[1:] {
+			fmt.Printf("%s %d %q\n", s.Path, s.Dimensions[0].Entitlement, s.Dimensions[0].BoundBy)
 		}
 	}
+	ask(30, "root/a")
+	ask(135, "root/b")
+	ask(135, "root/c")
 	show()
 	fmt.Println("--")
-	t.SetDemand("root/a", cpu(150))
-	t.Update()
+	ask(150, "root/a")
 	show()
-	fmt.Println("a is bound by", t.BoundBy("root/a", "cpu_milli"))
 	// Output:
-	// root/a cpu_milli=30
-	// root/b cpu_milli=135
-	// root/c cpu_milli=135
+	// root/a 30 ""
+	// root/b 135 ""
+	// root/c 135 ""
 	// --
-	// root/a cpu_milli=100
-	// root/b cpu_milli=100
-	// root/c cpu_milli=100
-	// a is bound by root
+	// root/a 100 "root"
+	// root/b 100 "root"
+	// root/c 100 "root"
 }
 
 // leaf is a row of a table: settings, demand and what must come out.
