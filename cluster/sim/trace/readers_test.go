@@ -109,6 +109,7 @@ func TestForeign(t *testing.T) {
 		"7z\xbc\xaf\x27\x1c\x00\x04":                  "a 7z archive",
 		string(pack(t, []byte("a.csv"+strings.Repeat("\x00", 252)+"ustar\x0000"))): "a tar archive",
 		"\xff\xfe1\x00 \x002\x00": "encoded in UTF-16",
+		"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n": "the pointer of Git LFS to a file that `git lfs pull` gets",
 	} {
 		for _, s := range samples {
 			_, err := s.read(t, strings.NewReader(text))

@@ -82,6 +82,7 @@ var foreign = []struct {
 	{0, "\xff\xfe", "encoded in UTF-16"},
 	{0, "\xfe\xff", "encoded in UTF-16"},
 	{0, "PAR1", "a Parquet file"},
+	{0, "version https://git-lfs.github.com/", "the pointer of Git LFS to a file that `git lfs pull` gets"},
 }
 
 // row is one line of a file, split into fields.
