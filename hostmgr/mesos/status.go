@@ -48,7 +48,8 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 // endOf maps the states in which a task has ended, or is not known to anybody any more; false for the others.
 //
 //	FINISHED            SUCCEEDED
-//	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it. LOST if it ended with its agent
+//	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it. LOST if it ended with its agent,
+//	                    KILLED if we asked for the end before the executor had it
 //	ERROR               FAILED, LAUNCH_FAILED: Mesos cannot run it as it is
 //	KILLED              KILLED if we asked for it; where the operator drained the agent LOST, or given back if it never started; else FAILED
 //	GONE_BY_OPERATOR    of an agent that is drained, to be gone afterwards: as KILLED
@@ -126,6 +127,8 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.Reason = cluster.ReasonRunTime
 	case reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT || neverRan(s, c):
 		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonLaunchFailed // the text tells of a helper of the agent, as docker pull
+	case c.killed && !c.started && reason == api.REASON_EXECUTOR_TERMINATED: // one that is to end a task that it has not got aborts (MESOS-8297)
+		e.State, e.ExitCode, e.Signal = cluster.TaskKilled, -1, 0
 	case e.ExitCode == 0: // a success by the text only
 		e.ExitCode, e.Reason = -1, cluster.ReasonSupervisorLost
 	case e.Signal > 0:
