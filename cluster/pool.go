@@ -25,6 +25,15 @@ type Pool struct {
 	Draining    bool          `cbor:",omitempty"` // running work finishes, new work is refused
 }
 
+// Raised returns the priority of who waits in the pool since queued, raised by ageing.
+func (p *Pool) Raised(priority int32, queued, now Time) int64 {
+	raised := int64(priority)
+	if p.Ageing > 0 && now > queued {
+		raised += int64(now.Sub(queued) / p.Ageing)
+	}
+	return raised
+}
+
 // NoLimit is the limit of a pool that may use whatever its parent may.
 const NoLimit int64 = -1
 

@@ -251,13 +251,8 @@ func (p *Planner) position(own *class, w waiter) (position, queue int) {
 
 // goesBefore reports whether a task of the class goes before one of another in the same pool, by priority and age.
 func (p *Planner) goesBefore(c *class, w waiter, own *class, than waiter) bool {
-	raised := func(c *class, w waiter) int64 {
-		priority := int64(c.key.group.priority)
-		if every := p.snap.Pool(c.key.group.pool).Ageing; every > 0 && p.now > w.queued {
-			priority += int64(p.now.Sub(w.queued) / every)
-		}
-		return priority
-	}
+	pool := p.snap.Pool(own.key.group.pool)
+	raised := func(c *class, w waiter) int64 { return pool.Raised(c.key.group.priority, w.queued, p.now) }
 	switch by := cmp.Or(cmp.Compare(raised(c, w), raised(own, than)), cmp.Compare(one(c.key.ahead), one(own.key.ahead))); {
 	case by != 0:
 		return by > 0

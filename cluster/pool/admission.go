@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -198,9 +197,6 @@ func (a *Admission) admitQueues(fresh bool) {
 	a.dealLeftovers(fresh)
 }
 
-// interval returns the ageing of a leaf, 0 if it has none.
-func (a *Admission) interval(node int32) time.Duration { return a.tree.nodes[node].pool.Ageing }
-
 // rank is the place of a group among those that wait.
 type rank struct {
 	priority int64 // raised by ageing
@@ -214,11 +210,11 @@ type rank struct {
 
 func (a *Admission) rank(q *queue, i int) rank {
 	g := &q.groups[i]
-	r := rank{priority: int64(g.Priority), ahead: g.Ahead, queued: g.Queued, worth: g.Worth, head: g.Head, leaf: q.node, index: int32(i)}
-	if every := a.interval(q.node); every > 0 && a.now > g.Queued {
-		r.priority += int64(a.now.Sub(g.Queued) / every)
+	leaf := a.tree.nodes[q.node].pool
+	return rank{
+		priority: leaf.Raised(g.Priority, g.Queued, a.now), ahead: g.Ahead, queued: g.Queued, worth: g.Worth, head: g.Head,
+		leaf: q.node, index: int32(i),
 	}
-	return r
 }
 
 func (r *rank) compare(s *rank) int {
