@@ -68,8 +68,11 @@ func (m hostManagers) Bulk(stream sluicev1.HostManagerService_BulkServer) error 
 	if err := m.s.shards.attach(hello, b); err != nil {
 		return err
 	}
-	defer m.s.shards.detach(hello, b)
-	defer close(b.done)
+	defer func() {
+		close(b.done)
+		m.s.shards.detach(hello, b)
+		m.s.shards.forget(m.s.Snapshot(), cluster.ShardID(hello.GetShard()))
+	}()
 
 	received := make(chan error, 1)
 	go func() { received <- m.s.receiveBulk(stream, cluster.ShardID(hello.GetShard()), b) }()

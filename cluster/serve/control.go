@@ -85,7 +85,10 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	if err := m.s.shards.connect(c, time.Now()); err != nil {
 		return stream.Send(rejectDown(err.Error(), true))
 	}
-	defer func() { m.s.shards.disconnect(c, time.Now()) }()
+	defer func() {
+		m.s.shards.disconnect(c, time.Now())
+		m.s.shards.forget(m.s.Snapshot(), c.shard)
+	}()
 	m.s.log.Info("shard connected", "shard", c.shard, "driver", c.driver)
 	return hungUp(c.serve(ctx, stream))
 }

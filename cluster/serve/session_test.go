@@ -912,6 +912,21 @@ func TestAShardThatNeverTellsWhatItRuns(t *testing.T) {
 	})
 }
 
+// Who has no hosts is missed by nobody once it is gone, and nothing is left that an operator could forget.
+func TestAShardWithoutHostsIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		none, some := r.connect("none", 0), r.connect("some", 1)
+		synctest.Wait()
+		require.Len(t, r.s.Shards(), 2)
+		none.cancel()
+		some.cancel()
+		synctest.Wait()
+		require.Len(t, r.s.Shards(), 1)
+		require.Equal(t, cluster.ShardID("some"), r.s.Shards()[0].Name)
+	})
+}
+
 // A connected shard that does not see a host any more is told to end what runs there, also by the next scheduler, and no other run
 // begins before it has.
 func TestAHostThatItsShardLeavesOut(t *testing.T) {

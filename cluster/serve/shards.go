@@ -146,14 +146,14 @@ func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bo
 	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), !sh.there
 }
 
-// forget takes a shard out that is cut off and has no hosts any more.
+// forget takes a shard out that is cut off and has no hosts, or has none any more: nobody misses it, and no host is left to be forgotten.
 func (t *shardTable) forget(in *cluster.Snapshot, name cluster.ShardID) {
 	if in.HasHosts(name) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if sh := t.byName[name]; sh != nil && sh.control == nil {
+	if sh := t.byName[name]; sh != nil && sh.control == nil && sh.bulk == nil {
 		delete(t.byName, name)
 	}
 }
@@ -178,7 +178,7 @@ func (t *shardTable) look(now time.Time) time.Duration {
 	return still
 }
 
-// Shards lists the shards that have ever connected to this process or own a known host, by name.
+// Shards lists the shards that are connected or own a known host, by name.
 func (s *Scheduler) Shards() []ShardInfo {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
