@@ -257,136 +257,134 @@ func (s Scheduler) problemOfPeers() error {
 	return nil
 }
 
+// problems collects what is wrong with settings.
+type problems []error
+
+// check notes that the setting is wrong, if err says so.
+func (p *problems) check(key string, err error) {
+	if err != nil {
+		*p = append(*p, fmt.Errorf("%s: %w", key, err))
+	}
+}
+
 // Validate joins all that is wrong with c into one error. What the parts of the system know better about their own
 // settings they check themselves.
 func (c *Config) Validate() error {
-	var problems []error
-	check := func(key string, err error) {
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", key, err))
-		}
-	}
+	var p problems
 	if c.Server == "" {
-		check("server", reachable("", true, ""))
+		p.check("server", reachable("", true, ""))
 	}
 	for _, server := range c.Servers() {
-		check("server", reachable(server, c.TLS.CA != "", "tls.ca"))
+		p.check("server", reachable(server, c.TLS.CA != "", "tls.ca"))
 	}
-	check("scheduler.listen", reachable(c.Scheduler.Listen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
-	check("scheduler.http_listen", reachable(c.Scheduler.HTTPListen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
-	for _, a := range addresses(c.Scheduler.Advertise) {
-		check("scheduler.advertise", reachable(a, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
-	}
-	check("scheduler.peers", c.Scheduler.problemOfPeers())
-	if l := c.Scheduler.PeerListen; l != "" {
-		check("scheduler.peer_listen", reachable(l, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
-	}
-	if t := c.Scheduler.ElectionTimeout; t < minElection || t > maxElection {
-		check("scheduler.election_timeout", fmt.Errorf("is %v: %v to %v", t, minElection, maxElection))
-	}
-	check("scheduler.traces", collector(c.Scheduler.Traces))
-	check("tls.cert", c.TLS.problem(c.TokenFile))
-	check("scheduler.tls.cert", c.Scheduler.TLS.problem())
-	if c.Scheduler.Insecure && c.Scheduler.TLS.Cert != "" {
-		check("scheduler.insecure", errors.New("is true, and scheduler.tls.cert is set: leave one out"))
-	}
-	check("scheduler.rate", atLeast(1, int64(c.Scheduler.Rate)))
-	check("scheduler.burst", atLeast(1, int64(c.Scheduler.Burst)))
-	check("scheduler.streams", atLeast(1, int64(c.Scheduler.Streams)))
-	check("output", oneOf(c.Output, outputs))
+	p.check("tls.cert", c.TLS.problem(c.TokenFile))
+	p.check("output", oneOf(c.Output, outputs))
 	if new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)) != nil { // which takes more than is documented
-		check("log.level", oneOf(c.Log.Level, []string{"debug", "info", "warn", "error"}))
+		p.check("log.level", oneOf(c.Log.Level, []string{"debug", "info", "warn", "error"}))
 	}
-	check("log.format", oneOf(c.Log.Format, []string{"text", "json"}))
-	check("reconnect", positive(c.Reconnect))
-	if d := c.Scheduler.BatchWindow; d > maxBatchWindow {
-		check("scheduler.batch_window", fmt.Errorf("is %v: at most %v, since nothing starts before it is over", d, maxBatchWindow))
+	p.check("log.format", oneOf(c.Log.Format, []string{"text", "json"}))
+	p.check("reconnect", positive(c.Reconnect))
+	p.check("dev.state_dir", absolute(c.Dev.StateDir))
+	p.check("dev.driver", oneOf(c.Dev.Driver, drivers))
+	c.Scheduler.validate(&p)
+	c.Local.validate(&p)
+	c.Mesos.validate(&p)
+	return errors.Join(p...)
+}
+
+func (s *Scheduler) validate(p *problems) {
+	p.check("scheduler.listen", reachable(s.Listen, s.TLS.Cert != "", "scheduler.tls.cert"))
+	p.check("scheduler.http_listen", reachable(s.HTTPListen, s.TLS.Cert != "", "scheduler.tls.cert"))
+	for _, a := range addresses(s.Advertise) {
+		p.check("scheduler.advertise", reachable(a, s.TLS.Cert != "", "scheduler.tls.cert"))
+	}
+	p.check("scheduler.peers", s.problemOfPeers())
+	if l := s.PeerListen; l != "" {
+		p.check("scheduler.peer_listen", reachable(l, s.TLS.Cert != "", "scheduler.tls.cert"))
+	}
+	if t := s.ElectionTimeout; t < minElection || t > maxElection {
+		p.check("scheduler.election_timeout", fmt.Errorf("is %v: %v to %v", t, minElection, maxElection))
+	}
+	p.check("scheduler.traces", collector(s.Traces))
+	p.check("scheduler.tls.cert", s.TLS.problem())
+	if s.Insecure && s.TLS.Cert != "" {
+		p.check("scheduler.insecure", errors.New("is true, and scheduler.tls.cert is set: leave one out"))
+	}
+	p.check("scheduler.rate", atLeast(1, int64(s.Rate)))
+	p.check("scheduler.burst", atLeast(1, int64(s.Burst)))
+	p.check("scheduler.streams", atLeast(1, int64(s.Streams)))
+	if d := s.BatchWindow; d > maxBatchWindow {
+		p.check("scheduler.batch_window", fmt.Errorf("is %v: at most %v, since nothing starts before it is over", d, maxBatchWindow))
 	} else {
-		check("scheduler.batch_window", positive(d))
+		p.check("scheduler.batch_window", positive(d))
 	}
-	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))
-	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
-	check("scheduler.solve_budget", atLeast(0, c.Scheduler.SolveBudget))
-	check("scheduler.learn_every", positive(c.Scheduler.LearnEvery))
-	if d := c.Scheduler.ModelTimeout; d != 0 && (d < minModelTimeout || d > maxModelTimeout) {
-		check("scheduler.model_timeout", fmt.Errorf("is %v: %v to %v, or 0 to wait for ever", d, minModelTimeout, maxModelTimeout))
+	p.check("scheduler.unreachable_after", positive(s.UnreachableAfter))
+	p.check("scheduler.lost_after", positive(s.LostAfter))
+	p.check("scheduler.solve_budget", atLeast(0, s.SolveBudget))
+	p.check("scheduler.learn_every", positive(s.LearnEvery))
+	if d := s.ModelTimeout; d != 0 && (d < minModelTimeout || d > maxModelTimeout) {
+		p.check("scheduler.model_timeout", fmt.Errorf("is %v: %v to %v, or 0 to wait for ever", d, minModelTimeout, maxModelTimeout))
 	}
-	check("scheduler.keep_finished", atLeast(0, int64(c.Scheduler.KeepFinished)))
-	check("scheduler.checkpoint_every", atLeast(1, int64(c.Scheduler.CheckpointEvery)))
-	if d := c.Scheduler.SlackWindow; d != 0 && d < minSlackWindow {
-		check("scheduler.slack_window", fmt.Errorf("is %v: %v or more, or 0 to lend nothing", d, minSlackWindow))
+	p.check("scheduler.keep_finished", atLeast(0, int64(s.KeepFinished)))
+	p.check("scheduler.checkpoint_every", atLeast(1, int64(s.CheckpointEvery)))
+	if d := s.SlackWindow; d != 0 && d < minSlackWindow {
+		p.check("scheduler.slack_window", fmt.Errorf("is %v: %v or more, or 0 to lend nothing", d, minSlackWindow))
 	}
-	check("scheduler.max_preempted", atLeast(0, int64(c.Scheduler.MaxPreempted)))
-	check("scheduler.preemption_patience", atLeast(0, int64(c.Scheduler.Patience)))
-	check("scheduler.slack_margin", atLeast(0, int64(c.Scheduler.SlackMargin)))
-	if d := c.Scheduler.SpeculationInterval; d != 0 && d < minSpeculation {
-		check("scheduler.speculation_interval", fmt.Errorf("is %v: %v or more, or 0 to start no copies", d, minSpeculation))
+	p.check("scheduler.max_preempted", atLeast(0, int64(s.MaxPreempted)))
+	p.check("scheduler.preemption_patience", atLeast(0, int64(s.Patience)))
+	p.check("scheduler.slack_margin", atLeast(0, int64(s.SlackMargin)))
+	if d := s.SpeculationInterval; d != 0 && d < minSpeculation {
+		p.check("scheduler.speculation_interval", fmt.Errorf("is %v: %v or more, or 0 to start no copies", d, minSpeculation))
 	}
-	check("scheduler.speculation_after", atLeast(0, int64(c.Scheduler.SpeculationAfter)))
-	check("scheduler.slow_task_percent", within(c.Scheduler.SlowTaskPercent, 1, 99))
-	check("scheduler.slow_host_percent", within(c.Scheduler.SlowHostPercent, 100, 10_000))
-	check("scheduler.max_copies_percent", within(c.Scheduler.MaxCopiesPercent, 1, 100))
-	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
-	check("dev.state_dir", absolute(c.Dev.StateDir))
-	check("local.state_dir", absolute(c.Local.StateDir))
-	if c.Local.SecretsDir != "" {
-		check("local.secrets_dir", absolute(c.Local.SecretsDir))
+	p.check("scheduler.speculation_after", atLeast(0, int64(s.SpeculationAfter)))
+	p.check("scheduler.slow_task_percent", within(s.SlowTaskPercent, 1, 99))
+	p.check("scheduler.slow_host_percent", within(s.SlowHostPercent, 100, 10_000))
+	p.check("scheduler.max_copies_percent", within(s.MaxCopiesPercent, 1, 100))
+	p.check("scheduler.state_dir", absolute(s.StateDir))
+}
+
+func (l *Local) validate(p *problems) {
+	p.check("local.state_dir", absolute(l.StateDir))
+	if l.SecretsDir != "" {
+		p.check("local.secrets_dir", absolute(l.SecretsDir))
 	}
 	// The drivers take their own defaults for what is zero, which here was asked for.
-	check("local.hosts", atLeast(1, int64(c.Local.Hosts)))
-	check("local.racks", atLeast(1, int64(c.Local.Racks)))
-	if c.Local.Retention.Runs == 0 {
-		check("local.retention.runs", errors.New("is 0: 1 or more, or -1 to keep none"))
+	p.check("local.hosts", atLeast(1, int64(l.Hosts)))
+	p.check("local.racks", atLeast(1, int64(l.Racks)))
+	if l.Retention.Runs == 0 {
+		p.check("local.retention.runs", errors.New("is 0: 1 or more, or -1 to keep none"))
 	}
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"local.usage_interval", c.Local.UsageInterval},
-		{"local.retention.age", c.Local.Retention.Age},
-		{"mesos.failover_timeout", c.Mesos.FailoverTimeout},
-		{"mesos.offer_hold", c.Mesos.OfferHold},
-		{"mesos.decline_for", c.Mesos.DeclineFor},
-		{"mesos.idle_after", c.Mesos.IdleAfter},
-		{"mesos.offer_wait", c.Mesos.OfferWait},
-		{"mesos.maintenance_lead", c.Mesos.MaintenanceLead},
-		{"mesos.reconcile_every", c.Mesos.ReconcileEvery},
-	} {
-		check(d.key, positive(d.value))
+	p.check("local.usage_interval", positive(l.UsageInterval))
+	p.check("local.retention.age", positive(l.Retention.Age))
+	p.check("local.address", hostName(l.Address))
+	_, _, err := ParsePorts(l.Ports)
+	p.check("local.ports", err)
+	_, err = ParseResources(l.Resources)
+	p.check("local.resources", err)
+	_, err = ParseAttributes(l.Attributes)
+	p.check("local.attributes", err)
+	p.check("local.shard", shardName(l.Shard))
+	p.check("local.cpu", amount(l.CPU, jobfile.ParseMilli, 0))
+	p.check("local.memory", amount(l.Memory, jobfile.ParseBytes, 0))
+	p.check("local.disk", amount(l.Disk, jobfile.ParseBytes, 0))
+	p.check("local.log_limit", amount(l.LogLimit, jobfile.ParseBytes, 1))
+	p.check("local.retention.size", amount(l.Retention.Size, jobfile.ParseBytes, 1))
+}
+
+func (m *Mesos) validate(p *problems) {
+	p.check("mesos.state_dir", absolute(m.StateDir))
+	p.check("mesos.shard", shardName(m.Shard))
+	p.check("mesos.failover_timeout", positive(m.FailoverTimeout))
+	p.check("mesos.offer_hold", positive(m.OfferHold))
+	p.check("mesos.decline_for", positive(m.DeclineFor))
+	p.check("mesos.idle_after", positive(m.IdleAfter))
+	p.check("mesos.offer_wait", positive(m.OfferWait))
+	p.check("mesos.maintenance_lead", positive(m.MaintenanceLead))
+	p.check("mesos.reconcile_every", positive(m.ReconcileEvery))
+	if (m.TLS.Cert == "") != (m.TLS.Key == "") {
+		p.check("mesos.tls.cert", errors.New("a certificate and its key belong together; set mesos.tls.key too, or neither"))
 	}
-	check("local.address", hostName(c.Local.Address))
-	_, _, err := ParsePorts(c.Local.Ports)
-	check("local.ports", err)
-	_, err = ParseResources(c.Local.Resources)
-	check("local.resources", err)
-	_, err = ParseAttributes(c.Local.Attributes)
-	check("local.attributes", err)
-	check("local.shard", shardName(c.Local.Shard))
-	check("dev.driver", oneOf(c.Dev.Driver, drivers))
-	check("mesos.state_dir", absolute(c.Mesos.StateDir))
-	check("mesos.shard", shardName(c.Mesos.Shard))
-	if (c.Mesos.TLS.Cert == "") != (c.Mesos.TLS.Key == "") {
-		check("mesos.tls.cert", errors.New("a certificate and its key belong together; set mesos.tls.key too, or neither"))
-	}
-	for _, a := range []struct {
-		key, value string
-		parse      func(string) (int64, error)
-		least      int64
-	}{
-		{"local.cpu", c.Local.CPU, jobfile.ParseMilli, 0},
-		{"local.memory", c.Local.Memory, jobfile.ParseBytes, 0},
-		{"local.disk", c.Local.Disk, jobfile.ParseBytes, 0},
-		{"local.log_limit", c.Local.LogLimit, jobfile.ParseBytes, 1},
-		{"local.retention.size", c.Local.Retention.Size, jobfile.ParseBytes, 1},
-		{"mesos.volume_size", c.Mesos.VolumeSize, jobfile.ParseBytes, 1},
-	} {
-		n, err := a.parse(a.value)
-		if err == nil {
-			err = atLeast(a.least, n)
-		}
-		check(a.key, err)
-	}
-	return errors.Join(problems...)
+	p.check("mesos.volume_size", amount(m.VolumeSize, jobfile.ParseBytes, 1))
 }
 
 // problem says what is missing. A token is shown over TLS only.
@@ -529,6 +527,15 @@ func atLeast(least, n int64) error {
 		return nil
 	}
 	return fmt.Errorf("is too small: %d or more", least)
+}
+
+// amount refuses what is none, or less than the least.
+func amount(text string, parse func(string) (int64, error), least int64) error {
+	n, err := parse(text)
+	if err != nil {
+		return err
+	}
+	return atLeast(least, n)
 }
 
 func within(n, least, most int) error {
