@@ -65,7 +65,7 @@ var Formats = []Format{
 		hosts: readPAIMachines, jobs: openPAI,
 	},
 	{
-		Name: "philly", Doc: "Microsoft Philly: gangs of GPUs by virtual cluster; machine list",
+		Name: "philly", Doc: "Microsoft Philly: gangs of GPUs by virtual cluster (JSON or CSV); machine lists",
 		Fleet: phillyFleet, hosts: readPhillyMachines, jobs: openPhilly,
 	},
 	{

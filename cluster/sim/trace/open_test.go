@@ -87,6 +87,12 @@ func TestTimeBeginsWithTheFirstArrival(t *testing.T) {
 		text  string
 		times []time.Duration
 	}{
+		"philly": {
+			`[{"status":"Pass","vc":"a","jobid":"b","submitted_time":"2017-10-09 08:00:00","attempts":[{"start_time":"2017-10-09 09:00:00",` +
+				`"detail":[{"gpus":[""]}]}]},{"status":"Pass","vc":"a","jobid":"a","submitted_time":"2017-10-09 07:00:00","attempts":` +
+				`[{"start_time":"2017-10-09 09:00:00","detail":[{"gpus":[""]}]}]}]`,
+			[]time.Duration{0, time.Hour},
+		},
 		"swf":                {swfJob(7, 30_000_000) + swfJob(8, 30_000_090), []time.Duration{0, 90 * time.Second}},
 		"swim":               {"job9\t82800\t1\t5\t0\t1\njob10\t82801\t1\t5\t0\t1\n", []time.Duration{0, time.Second}},
 		"google-2011-events": {"600000000,,5,0,1\n600500000,,6,0,1\n", []time.Duration{0, 500 * time.Millisecond}},

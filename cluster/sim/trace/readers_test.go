@@ -234,6 +234,11 @@ func TestOtherParts(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, got, "m41")
 
+	i = slices.IndexFunc(samples, func(s sample) bool { return s.file == "philly-log.json" })
+	got, err = samples[i].read(t, strings.NewReader("\n \t[]"))
+	require.NoError(t, err)
+	require.Equal(t, "arrivals true, departures true\n", got)
+
 	i = slices.IndexFunc(samples, func(s sample) bool { return s.file == "coflows.txt" })
 	got, err = samples[i].read(t, strings.NewReader("3 3\n7 0 1 2 1 0:1\n0 5 1 2 1 0:1\n4 5 1 2 1 0:1\n")) // sorted by arrival
 	require.NoError(t, err)
@@ -290,6 +295,24 @@ func TestStrictness(t *testing.T) {
 		{"philly-jobs.csv", "vc2", "VC 2", `:3:34: cluster is "VC 2": want lower-case letters and digits`},
 		{"philly-jobs.csv", "66.0,1,66.0", "66.0,0,0", `:2:26: num_gpus is "0": want a whole number from 1 to 100000`},
 		{"philly-machines.csv", "1,m10", "2,m10", `:3:1: field 1 is "2": want 1, rows are numbered`},
+		{"philly-jobs.csv", "2017-10-09 07:00:41", "", `:3:1: timestamp is empty`},
+		{"philly-log.json", "Pass", "", `:2:5: status is empty`},
+		{"philly-log.json", "1_1\"", "1_3\"", `:21:1: job "application_1_3" is in line 2 already`},
+		{"philly-log.json", "cation_1_3", "cation 1", `:2:5: jobid is "application 1": want at most 80 characters`},
+		{"philly-log.json", `"ab12"`, `"AB"`, `:2:5: vc is "AB": want lower-case letters and digits`},
+		{"philly-log.json", "07:01:55", "25:01:55", `:2:5: submitted_time is "2017-10-09 25:01:55": want year-month-day`},
+		{"philly-log.json", "2017-10-09 07:10:00", "1507531800", `:2:5: start_time is "1507531800": want year-month-day`},
+		{"philly-log.json", "2017-10-09 07:04:00", "-", `:21:5: end_time is "-": want year-month-day`},
+		{"philly-log.json", `"gpu7"`, strings.Repeat(`"",`, cluster.MaxInstances) + `"gpu7"`, `:2:5: attempts hold 100003 gpus: want at most 100000`},
+		{"philly-log.json", `"user": "u1"`, `"uses": "u1"`, `:2:5: job: unknown field "uses"`},
+		{"philly-log.json", `"user": null`, `"user": 7`, `:21:5: job: cannot unmarshal number into Go struct field phillyLogged.User of type string`},
+		{"philly-log.json", `"gpu0"`, `"gpu0`, `:2:5: job: invalid character`},
+		{"philly-log.json", "\n]\n", "\n", `:58:1: the file ends: want ]`},
+		{"philly-log.json", "\n]\n", "\n]\n]", `:59:1: text after the end`},
+		{"philly-machine-list.csv", "m10,2,", "m10,two,", `:3:5: number of GPUs is "two": want a whole number from 0 to 1024`},
+		{"philly-machine-list.csv", "m10,", "m1,", `:3:1: host "m1" is in line 2 already`},
+		{"philly-machine-list.csv", ", single GPU mem", ", mem", `:1:28: column 3 of the header is "mem": want "single GPU mem"`},
+		{"philly-machines.csv", "number of GPUs", "gpus", `:1:12: column 3 of the header is "gpus": want "number of GPUs"`},
 		{"batch-jobs.csv", "2,20,", "3,20,", `is "3": want 2, rows are numbered`},
 		{"batch-jobs.csv", ",67,0", ",67,1", `:3:28: disk is "1": want a whole number from 0 to 0`},
 		{"batch-jobs.csv", "9,24,1", "9,23,1", `:4:1: job "batch-23" is in line 3 already`},
@@ -408,7 +431,10 @@ func TestLongLines(t *testing.T) {
 			}
 		}
 	}
-	_, err := readSWFHosts("log.swf", strings.NewReader("; MaxNodes: 3\n"+strings.Repeat("1 ", maxLineBytes)))
+	long := "[\n {\"status\": \"" + strings.Repeat("1", 2*maxLineBytes) // the decoder reads ahead
+	_, err := openPhilly("log", strings.NewReader(long), jobOptions{})
+	require.EqualError(t, err, "trace: log:2:2: a value is longer than 4194304 bytes")
+	_, err = readSWFHosts("log.swf", strings.NewReader("; MaxNodes: 3\n"+strings.Repeat("1 ", maxLineBytes)))
 	require.EqualError(t, err, "trace: log.swf:2:1: a line is longer than 4194304 bytes")
 }
 

@@ -60,11 +60,9 @@ func (l *machineList) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(l))
 }
 
-// servicesReader walks through the file and knows where it is.
+// servicesReader walks through the file.
 type servicesReader struct {
-	file string
-	text []byte
-	d    *json.Decoder
+	*jsonText
 
 	names, machines map[string]bool
 	containers      map[string]string // service, and "" once it was seen on a machine
@@ -84,39 +82,13 @@ func readServices(name string, r io.Reader) (*services, error) {
 		return nil, fmt.Errorf("trace: %s: more than %d bytes", name, maxServicesBytes)
 	}
 	s := &servicesReader{
-		file: name, text: text, d: json.NewDecoder(bytes.NewReader(text)),
-		names: make(map[string]bool), machines: make(map[string]bool), containers: make(map[string]string),
+		jsonText: newJSON(name, bytes.NewReader(text), maxServicesBytes),
+		names:    make(map[string]bool), machines: make(map[string]bool), containers: make(map[string]string),
 	}
-	s.d.DisallowUnknownFields()
 	if err := s.read(); err != nil {
 		return nil, err
 	}
 	return &s.out, nil
-}
-
-// errorf describes what is wrong at or after an offset.
-func (s *servicesReader) errorf(at int64, format string, args ...any) error {
-	for int(at) < len(s.text) && bytes.IndexByte([]byte(", \t\r\n:"), s.text[at]) >= 0 {
-		at++
-	}
-	before := s.text[:at]
-	line, column := 1+bytes.Count(before, []byte("\n")), int(at)-bytes.LastIndexByte(before, '\n')
-	return fmt.Errorf("trace: %s:%d:%d: %s", s.file, line, column, fmt.Sprintf(format, args...))
-}
-
-// want reads a token that must be the given one.
-func (s *servicesReader) want(token json.Token) error {
-	at := s.d.InputOffset()
-	got, err := s.d.Token()
-	switch {
-	case err == io.EOF:
-		return s.errorf(at, "the file ends: want %v", token)
-	case err != nil:
-		return s.errorf(at, "%v", err)
-	case got != token:
-		return s.errorf(at, "%v: want %v", got, token)
-	}
-	return nil
 }
 
 // read reads the three lists in the order in which they refer to each other.
@@ -136,8 +108,8 @@ func (s *servicesReader) read() error {
 	if err := s.want(json.Delim('}')); err != nil {
 		return err
 	}
-	if at := s.d.InputOffset(); len(bytes.TrimSpace(s.text[at:])) > 0 {
-		return s.errorf(at, "text after the end")
+	if err := s.end(); err != nil {
+		return err
 	}
 	for _, v := range s.out.Services {
 		for _, m := range v.CompatibleMachines {
@@ -158,13 +130,12 @@ func list[T any](s *servicesReader, name string, f func(T) string) error {
 		return err
 	}
 	for s.d.More() {
-		at := s.d.InputOffset()
 		var element T
-		if err := s.d.Decode(&element); err != nil {
-			return s.errorf(at, "%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+		if err := s.decode(name, &element); err != nil {
+			return err
 		}
 		if complaint := f(element); complaint != "" {
-			return s.errorf(at, "%s: %s", name, complaint)
+			return s.errorf("%s: %s", name, complaint)
 		}
 	}
 	return s.want(json.Delim(']'))

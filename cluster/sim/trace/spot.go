@@ -49,11 +49,7 @@ func openSpot(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		j := newJob(r.jobName("job-", 0), r.seconds(6), workers,
 			task(int64(math.Round(cores*1000)), int64(math.Round(cores*spotMemoryPerCore)), 0, gpu))
 		j.Durations, j.Spec.Gang = runTime(r.seconds(7)), gangOf(workers)
-		org := "org-" + r.text(1)
-		if r.err == nil && !isPoolName(org) {
-			r.fail(1, "is %s: want lower-case letters and digits", quote(r.fields[1]))
-		}
-		j.Spec.Pool = cluster.RootPool + cluster.PoolPath("/"+org)
+		j.Spec.Pool = r.poolNamed(1, "org-"+r.text(1))
 		switch r.fields[8] {
 		case "HP":
 			j.Spec.Priority, j.Spec.Preemptible = spotPriority, false

@@ -150,6 +150,19 @@ func (r *row) stated(i int, lo, hi float64) float64 {
 // seconds returns field i, a time or a duration of 0 or more seconds.
 func (r *row) seconds(i int) time.Duration { return toDuration(r.number(i, 0, maxSeconds)) }
 
+// localTime returns field i, a date and a time of day, read as if it were UTC. Where the field is empty it is not known.
+func (r *row) localTime(i int) (at time.Duration, known bool) {
+	s := r.fields[i]
+	if s == "" {
+		return 0, false
+	}
+	t, err := time.Parse(time.DateTime, s)
+	if err != nil || t.Year() < 2000 || t.Year() > 2100 {
+		r.fail(i, "is %s: want year-month-day hour:minute:second", quote(s))
+	}
+	return time.Duration(t.Unix()) * time.Second, true
+}
+
 // text returns a copy of field i, which must not be empty.
 func (r *row) text(i int) string {
 	s := r.fields[i]
@@ -176,6 +189,14 @@ func (r *row) jobName(prefix string, i int) cluster.JobID {
 			quote(r.fields[i]), maxName-len(prefix))
 	}
 	return cluster.JobID(s)
+}
+
+// poolNamed returns the pool below the root that field i names.
+func (r *row) poolNamed(i int, name string) cluster.PoolPath {
+	if !isPoolName(name) {
+		r.fail(i, "is %s: want lower-case letters and digits", quote(r.fields[i]))
+	}
+	return cluster.RootPool + cluster.PoolPath("/"+name)
 }
 
 // maxName bounds names of jobs and hosts; the API allows jobs 100, of which a copy of a job needs some.
@@ -260,24 +281,29 @@ func openTable(name string, r io.Reader, comma rune, headers ...[]string) (*tabl
 	if len(headers) == 0 {
 		return t, nil
 	}
+	return t, t.header(headers...)
+}
+
+// header reads the first row, which must be one of the headers.
+func (t *table) header(headers ...[]string) error {
 	want := headers[0]
 	got, err := t.next()
 	if err == io.EOF {
-		return nil, fmt.Errorf("trace: %s:1:1: the file is empty: want the header %s", name, strings.Join(want, string(comma)))
+		return fmt.Errorf("trace: %s:1:1: the file is empty: want the header %s", t.row.file, strings.Join(want, string(t.r.Comma)))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, h := range headers {
 		if slices.Equal(got.fields, h) {
 			t.row.names = h
-			return t, nil
+			return nil
 		}
-		if len(h) == len(got.fields) {
+		if len(h) == len(got.fields) && (len(h) != len(want) || h[0] == got.fields[0]) { // the one that is probably meant
 			want = h
 		}
 	}
-	return nil, got.badHeader(want)
+	return got.badHeader(want)
 }
 
 // openColumns is openTable for a file without a header, whose rows have the columns of one of some lists: the first row

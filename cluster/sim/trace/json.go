@@ -1,0 +1,105 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// jsonText reads JSON value by value and knows where it is in the file. It holds no more of the text than the decoder does.
+type jsonText struct {
+	file string
+	d    *json.Decoder
+
+	r         io.Reader
+	limit     int    // bytes of one value
+	err       error  // of r, or of a value that is too long
+	ahead     []byte // text from where the last value ended, as far as it is read
+	begin     int64  // offset of ahead
+	line, col int    // of ahead, from 1
+}
+
+func newJSON(name string, r io.Reader, limit int) *jsonText {
+	t := &jsonText{file: name, r: r, limit: limit, line: 1, col: 1}
+	t.d = json.NewDecoder(t)
+	t.d.DisallowUnknownFields()
+	return t
+}
+
+// Read implements io.Reader for the decoder, which asks for more only where a value goes on.
+func (t *jsonText) Read(p []byte) (int, error) {
+	if len(t.ahead) > t.limit {
+		t.err = fmt.Errorf("a value is longer than %d bytes", t.limit)
+		return 0, t.err
+	}
+	n, err := t.r.Read(p)
+	if err != nil && err != io.EOF {
+		t.err = err
+	}
+	t.ahead = append(t.ahead, p[:n]...)
+	return n, err
+}
+
+// mark has what is wrong from here on be where the next value begins.
+func (t *jsonText) mark() { t.pass(int(t.d.InputOffset() - t.begin)) }
+
+func (t *jsonText) pass(n int) {
+	passed := t.ahead[:n]
+	if last := bytes.LastIndexByte(passed, '\n'); last >= 0 {
+		t.line, t.col = t.line+bytes.Count(passed, []byte("\n")), n-last
+	} else {
+		t.col += n
+	}
+	t.ahead, t.begin = t.ahead[n:], t.begin+int64(n)
+}
+
+// place moves to the beginning of the next value and returns where that is.
+func (t *jsonText) place() (line, col int) {
+	t.pass(len(t.ahead) - len(bytes.TrimLeft(t.ahead, ", \t\r\n:")))
+	return t.line, t.col
+}
+
+// errorf describes what is wrong with the value after the mark, unless it could not be read at all.
+func (t *jsonText) errorf(format string, args ...any) error {
+	err := t.err
+	if err == nil {
+		err = fmt.Errorf(format, args...)
+	}
+	line, col := t.place()
+	return fmt.Errorf("trace: %s:%d:%d: %w", t.file, line, col, err)
+}
+
+// want reads a token that must be the given one.
+func (t *jsonText) want(token json.Token) error {
+	t.mark()
+	got, err := t.d.Token()
+	switch {
+	case err == io.EOF:
+		return t.errorf("the file ends: want %v", token)
+	case err != nil:
+		return t.errorf("%w", err)
+	case got != token:
+		return t.errorf("%v: want %v", got, token)
+	}
+	return nil
+}
+
+// decode reads a value of the list of that name.
+func (t *jsonText) decode(list string, v any) error {
+	t.mark()
+	if err := t.d.Decode(v); err != nil {
+		return t.errorf("%s: %s", list, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// end wants nothing more.
+func (t *jsonText) end() error {
+	t.mark()
+	if _, err := t.d.Token(); err != io.EOF {
+		return t.errorf("text after the end")
+	}
+	return nil
+}
