@@ -59,6 +59,10 @@ var Formats = []Format{
 		Name: "google-2011-events", Doc: "clusterdata-2011-2: machines; jobs from job_events",
 		hosts: readGoogleMachines, jobs: openGoogleEvents,
 	},
+	{
+		Name: "helios", Doc: "SenseTime Helios: GPUs by day; gangs of nodes by virtual cluster",
+		Fleet: heliosFleet, hosts: readHeliosHosts, jobs: openHelios,
+	},
 	{Name: "openb", Doc: "Alibaba's cluster-trace-gpu-v2023: nodes and pods with parts of GPUs", hosts: readOpenbNodes, jobs: openOpenb},
 	{
 		Name: "pai-2020", Doc: "Alibaba's cluster-trace-gpu-v2020: machines; gangs with parts of GPUs",

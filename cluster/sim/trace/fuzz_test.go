@@ -61,6 +61,8 @@ func FuzzDLRM(f *testing.F)           { fuzz(f, "dlrm", false) }
 func FuzzGoogleEvents(f *testing.F)   { fuzz(f, "google-2011-events", false) }
 func FuzzGoogleMachines(f *testing.F) { fuzz(f, "google-2011", true) }
 func FuzzGoogleSubtrace(f *testing.F) { fuzz(f, "google-2011", false) }
+func FuzzHelios(f *testing.F)         { fuzz(f, "helios", false) }
+func FuzzHeliosHosts(f *testing.F)    { fuzz(f, "helios", true) }
 func FuzzOpenbNodes(f *testing.F)     { fuzz(f, "openb", true) }
 func FuzzOpenbPods(f *testing.F)      { fuzz(f, "openb", false) }
 func FuzzPAI(f *testing.F)            { fuzz(f, "pai-2020", true) }

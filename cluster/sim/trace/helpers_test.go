@@ -35,6 +35,8 @@ var samples = []sample{
 	{"google-2011", true, "google-machines.csv"},
 	{"google-2011", false, "google-subtrace.tr"},
 	{"google-2011-events", false, "google-events.csv"},
+	{"helios", true, "helios.csv"},
+	{"helios", false, "helios-jobs.csv"},
 	{"openb", true, "openb-nodes.csv"},
 	{"openb", false, "openb-pods.csv"},
 	{"openb", false, "openb-pods-untimed.csv"},

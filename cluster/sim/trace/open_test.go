@@ -93,6 +93,11 @@ func TestTimeBeginsWithTheFirstArrival(t *testing.T) {
 				`[{"start_time":"2017-10-09 09:00:00","detail":[{"gpus":[""]}]}]}]`,
 			[]time.Duration{0, time.Hour},
 		},
+		"helios": {
+			"job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n" +
+				"2,u,v,1,1,1,FAILED,2020-06-09 18:42:41,2020-06-09 18:42:42,,,\n1,u,v,1,1,1,FAILED,2020-06-09 18:41:41,2020-06-09 18:42:41,,,\n",
+			[]time.Duration{0, time.Minute},
+		},
 		"swf":                {swfJob(7, 30_000_000) + swfJob(8, 30_000_090), []time.Duration{0, 90 * time.Second}},
 		"swim":               {"job9\t82800\t1\t5\t0\t1\njob10\t82801\t1\t5\t0\t1\n", []time.Duration{0, time.Second}},
 		"google-2011-events": {"600000000,,5,0,1\n600500000,,6,0,1\n", []time.Duration{0, 500 * time.Millisecond}},
@@ -216,6 +221,15 @@ func TestLongFiles(t *testing.T) {
 			func(i int) string { return fmt.Sprintf("pod-%d,4000,8192,1,500,T4|G2,LS,Running,%d,%d,", i, n-i, n+i) },
 			Mode{},
 			400 * mib,
+		},
+		{
+			"helios", "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",
+			func(i int) string {
+				day := fmt.Sprintf("2020-06-%02d 18:41:27", 30-i%30)
+				return fmt.Sprintf("%d,u%d,vc%d,4,16,1,COMPLETED,%s,%s,%s,0,0", i, i%900, i%20, day, day, day)
+			},
+			Mode{},
+			100 * mib,
 		},
 		{
 			"openb", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time",
