@@ -123,6 +123,11 @@ var bugs = []struct {
 			})
 		}
 	})},
+	{"plans that do nothing are made again at once", check.Plan, replan(func(in cycle.Input, out *cycle.Output) {
+		if len(out.Steps()) == 0 {
+			out.WakeAt = in.Now
+		}
+	})},
 	{"records are lost", check.Sequence, func(c *Config) { c.rewrite = func(r *cluster.Record) { r.Seq += r.Seq / 100 } }},
 	{"time goes back", check.Sequence, func(c *Config) {
 		c.rewrite = func(r *cluster.Record) {

@@ -52,6 +52,7 @@ type scheduler struct {
 	refusals rules.Refusals
 	patient  bool // some task rather waits than goes where there is room
 	awake    bool // the alarm has rung, and no cycle has begun since
+	spins    int  // see verify
 
 	mode    cluster.Mode // of the snapshot
 	timers  *rules.Timers
@@ -293,10 +294,10 @@ func (p *scheduler) plan() {
 	begun := p.s.stopwatch()
 	out := p.planner.Run(in)
 	p.s.measure.planned(&out, p.s.stopwatch()-begun)
-	if p.s.config.Verify {
-		p.s.checker.Plan(verify.Plan(in.Snapshot, &out, in.Now, cycle.DefaultOptions().Hysteresis))
-	}
 	steps := out.Steps()
+	if p.s.config.Verify {
+		p.verify(&in, &out, len(steps) == 0)
+	}
 	p.after(p.s.config.PlanTime, func() {
 		if len(steps) == 0 {
 			p.planned(in.Snapshot, 0, &out)
@@ -312,6 +313,21 @@ func (p *scheduler) plan() {
 			p.planned(in.Snapshot, refused, &out)
 		})
 	})
+}
+
+// maxSpins is how many plans in a row may change nothing and be made anew at once, though nothing has changed.
+const maxSpins = 50
+
+// verify tells the checker what is wrong with a plan, and if the planner does not come to rest.
+func (p *scheduler) verify(in *cycle.Input, out *cycle.Output, idle bool) {
+	wrong := verify.Plan(in.Snapshot, out, in.Now, cycle.DefaultOptions().Hysteresis)
+	if p.spins++; !idle || in.Rescan || !in.Changes.Empty() || out.WakeAt == 0 || out.WakeAt > in.Now {
+		p.spins = 0
+	}
+	if p.spins == maxSpins {
+		wrong = append(wrong, fmt.Sprintf("it is the %dth in a row that changes nothing and is made again at once", maxSpins))
+	}
+	p.s.checker.Plan(wrong)
 }
 
 // usage sums what was measured by host.
