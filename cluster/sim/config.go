@@ -32,8 +32,8 @@ type Config struct {
 	// Seed decides what is left to chance: faults.
 	Seed   uint64
 	Faults Faults
-	// Horizon ends the run: after it no job arrives and no fault happens, and the run ends at the first quiet moment. 0
-	// runs until everything that can end has ended.
+	// Horizon ends the run: after it no job arrives and no fault happens, and the run ends at the first quiet moment, or a quarter of
+	// an hour later. 0 runs until everything that can end has ended.
 	Horizon time.Duration
 
 	// What takes virtual time. A field that is zero gets its default; NoTime means none.

@@ -191,9 +191,13 @@ func (s *simulation) loop(ctx context.Context) error {
 	return nil
 }
 
-// over reports whether the moment is quiet, and the horizon has passed, all has ended, or all has settled.
+// over reports whether the moment is quiet, and the horizon has passed, all has ended, or all has settled. Where no moment is quiet, as
+// plans never do without another one, the run ends some time after the horizon.
 func (s *simulation) over() bool {
-	return s.scheduler.idle() && (s.ending || s.next == nil && len(s.jobs) == 0 || s.config.present.told() || s.settled())
+	if !s.scheduler.idle() {
+		return s.ending && s.now() > s.config.Horizon+settleTime
+	}
+	return s.ending || s.next == nil && len(s.jobs) == 0 || s.config.present.told() || s.settled()
 }
 
 // judged reports whether the checker knows all that was before, and so what may be.

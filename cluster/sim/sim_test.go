@@ -427,6 +427,21 @@ func TestARefusedPlanIsNotRepeatedForEver(t *testing.T) {
 	require.EqualValues(t, 1, r.Tasks.Placed)
 }
 
+// TestTheHorizonEndsWhatNeverRests: a run in which no moment is quiet ends, too.
+func TestTheHorizonEndsWhatNeverRests(t *testing.T) {
+	c := config(mixed(1, 1, 1, 0))
+	c.Horizon, c.PlanTime, c.Verify = time.Minute, time.Second, false
+	c.wrap = func(p Planner) Planner {
+		return plannerFunc(func(in cycle.Input) cycle.Output {
+			out := p.Run(in)
+			out.WakeAt = in.Now
+			require.Less(t, in.Now.Sub(begin), time.Hour)
+			return out
+		})
+	}
+	run(t, c)
+}
+
 // TestAllThatEndedIsCounted: a job whose end was the last thing that a scheduler did is forgotten, and counted, by the next.
 func TestAllThatEndedIsCounted(t *testing.T) {
 	oneGoroutine(t)
