@@ -967,6 +967,41 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 	require.Equal(t, 1, s.running(small))
 }
 
+// TestManyWhoOnlyBorrowKeepNobodyOut: nor do more that only borrow, and have no host, than one plan passes over: somebody behind them has a
+// claim for which others leave, and then plans come to an end.
+func TestManyWhoOnlyBorrowKeepNobodyOut(t *testing.T) {
+	one := uint32(1)
+	s := newShared(t)
+	s.host(0, vector(8, 0))
+	s.host(1, vector(8, 0))
+	for _, p := range []cluster.Pool{{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one}}, {Path: "root/b"}} {
+		own := cluster.PoolResource{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit}
+		if p.Path == "root/a" {
+			own.Reservation = 4
+		}
+		p.Resources = []cluster.PoolResource{own}
+		s.emit(&cluster.PoolPut{Pool: p})
+	}
+	s.job("root/b", 10, 1)
+	s.settle()
+	for range 20 {
+		s.job("root/a", 1, 6, urgent(9))
+	}
+	small := s.job("root/a", 1, 4)
+	plans := 0
+	for ; plans < 100; plans++ {
+		out := s.step()
+		if out.WakeAt == 0 && len(out.Placements)+len(out.Displacements) == 0 {
+			break
+		}
+		if s.leave() == 0 {
+			s.now = max(s.now, out.WakeAt)
+		}
+	}
+	require.Equal(t, 1, s.running(small))
+	require.Less(t, plans, 100, "plans go on for ever")
+}
+
 // TestAClaimThatWasPassedOverIsLookedAtAgain: where more claims find no room than one plan passes over, what becomes possible for one of
 // the first before the next plan, which goes on with those behind, is seen by the one after that, though nothing else happens.
 func TestAClaimThatWasPassedOverIsLookedAtAgain(t *testing.T) {

@@ -223,7 +223,7 @@ func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 				failed[c.kin()] = c.key.group.priority
 			}
 			c.passed, passed = true, true
-			c.vain = c.allClaims() > 0 && c.bides == 0
+			c.vain = c.bides == 0
 		}
 	}
 	for _, c := range p.order {
