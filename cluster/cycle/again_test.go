@@ -967,6 +967,21 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 	require.Equal(t, 1, s.running(small))
 }
 
+// TestALimitIsNotKeptForManyGangsThatCannotBeWhole: nor do more gangs than one plan passes over, each with a host for one of its tasks,
+// keep a limit from somebody who has a host.
+func TestALimitIsNotKeptForManyGangsThatCannotBeWhole(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(4, 0))
+	s.host(1, vector(3, 0))
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 8}}}})
+	for range 20 {
+		s.job("root/a", 2, 4, core(2))
+	}
+	small := s.job("root/a", 1, 3)
+	s.step()
+	require.Equal(t, 1, s.running(small))
+}
+
 // TestManyWhoOnlyBorrowKeepNobodyOut: nor do more that only borrow, and have no host, than one plan passes over: somebody behind them has a
 // claim for which others leave, and then plans come to an end.
 func TestManyWhoOnlyBorrowKeepNobodyOut(t *testing.T) {

@@ -91,12 +91,17 @@ func (p *Planner) placesOn(c *class, hosts []*host, out *host) int64 {
 	g := p.gather(c)
 	defer g.end()
 	g.need = c.waiting()
-	for before := int64(0); g.need != before; { // again where places open as others fill
+	for before := int64(0); g.need > 0 && g.need != before; { // again where places open as others fill
 		before = g.need
 		for _, h := range hosts {
 			if h != out && c.row.judge(h) == open {
-				g.take(h, g.need, 0)
+				if g.take(h, g.need, 0); g.need == 0 {
+					break
+				}
 			}
+		}
+		if !c.row.rule.balances() {
+			break
 		}
 	}
 	return c.waiting() - g.need

@@ -30,8 +30,7 @@ func (p *Planner) admit(now cluster.Time) {
 		c.skipped, c.bides = false, 0
 		c.hostless = (c.key.group.gated || len(p.limitsOn(c.group)) > 0) && p.isHostless(c)
 		if c.vain {
-			h, _ := p.best(c)
-			c.vain = h == nil || c.together() && p.placesAtOnce(c, nil) < c.waiting()
+			c.vain = !p.hasHost(c)
 		}
 		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
 		c.passed = c.vain || c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
@@ -68,8 +67,7 @@ func (p *Planner) letsIn(in *Input) bool {
 		if now.open <= before[i].open {
 			continue
 		}
-		h, _ := p.best(c)
-		if h != nil && (!c.together() || p.placesAtOnce(c, nil) >= c.waiting()) {
+		if p.hasHost(c) {
 			return true
 		}
 	}
@@ -338,11 +336,13 @@ func (c *class) slackless() bool {
 
 // homeless reports whether the class, of which some were let in, has no host for them, and was not passed over yet.
 func (p *Planner) homeless(c *class) bool {
-	if c.passed {
-		return false
-	}
+	return !c.passed && (c.skipped || !p.hasHost(c))
+}
+
+// hasHost reports whether a host has room for a task of the class, or, if they come together, hosts have for all of them.
+func (p *Planner) hasHost(c *class) bool {
 	h, _ := p.best(c)
-	return h == nil || c.skipped
+	return h != nil && (!c.together() || p.placesAtOnce(c, nil) >= c.waiting())
 }
 
 // isHostless reports whether tasks of the class could start on no host, whoever were asked to leave it: as it is the class cannot claim
@@ -360,8 +360,7 @@ func (p *Planner) keptOut(c *class) bool {
 	if c.refused == 0 || c.open() > 0 || c.passed || c.skipped || c.key.group.revocable {
 		return false
 	}
-	h, _ := p.best(c)
-	return h != nil
+	return p.hasHost(c)
 }
 
 // shutOut reports whether a limit keeps tasks of the class out with which its leaf would stay within what it is entitled to.
