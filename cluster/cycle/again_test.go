@@ -982,6 +982,40 @@ func TestALimitIsNotKeptForManyGangsThatCannotBeWhole(t *testing.T) {
 	require.Equal(t, 1, s.running(small))
 }
 
+// TestWhoStartsMayBeAskedByAClaimThatWasPassedOver: a claim that finds no room in a plan that gets no further is looked at again, though the next
+// plan passes it over, since who starts in the first one may be asked to leave for it.
+func TestWhoStartsMayBeAskedByAClaimThatWasPassedOver(t *testing.T) {
+	s := newShared(t)
+	one := uint32(1)
+	s.pool("root/a", 4000)
+	s.pool("root/b", 2000)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{
+		Path: "root/c", Limits: cluster.PoolLimits{RunningJobs: &one},
+		Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 4000, Limit: cluster.NoLimit, Share: 1}},
+	}})
+	h := s.rack(0, "r0", 4)
+	s.rack(1, "r1", 20)
+	mine := must(host("rack", "r0"))
+	stays := func(j *cluster.JobSpec) { j.Preemptible = false }
+	ends := cluster.MakeTaskKey(s.job("root/b", 1, 1000, mine, stays), 0)
+	s.job("root/b", 1, 1000, mine, stays)
+	s.settle()
+	low := cluster.MakeTaskKey(s.job("root/a", 1, 3000, mine), 0)
+	s.emit(&cluster.TaskHeld{Task: low, Hold: cluster.Hold{Host: h, Until: s.now.Add(time.Hour)}})
+	high := s.job("root/a", 1, 1000, mine, urgent(9))
+	for i := range 10 {
+		s.job("root/c", 1, 4000, mine, func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(i) })
+	}
+	s.report(ends, cluster.TaskSucceeded)
+	s.step()
+	require.Equal(t, h, s.state.Task(low).Host)
+	for range 10 {
+		s.step()
+		s.leave()
+	}
+	require.Equal(t, 1, s.running(high))
+}
+
 // TestManyWhoOnlyBorrowKeepNobodyOut: nor do more that only borrow, and have no host, than one plan passes over: somebody behind them has a
 // claim for which others leave, and then plans come to an end.
 func TestManyWhoOnlyBorrowKeepNobodyOut(t *testing.T) {

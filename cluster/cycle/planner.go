@@ -264,6 +264,7 @@ func (p *Planner) Run(in Input) Output {
 		again = p.plan(in, &out, lap)
 	}
 	if !in.KeepAll && len(p.started) > 0 && slices.ContainsFunc(p.order, p.mayStop) {
+		p.changed = true
 		p.alarm(in.Now.Add(secondLook))
 	}
 	out.Pools = p.status
