@@ -54,13 +54,14 @@ func TestALimitIsNotUsedUpByWhoHasNoHost(t *testing.T) {
 
 // TestALimitIsNotUsedUpByWhoCannotStart: where limits count who runs, what could not start whoever ended keeps nobody out.
 func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
-	one := uint32(1)
+	one, half := uint32(1), uint32(50)
 	for name, first := range map[string]func(*cluster.JobSpec){
 		"no slack":                    revocable,
 		"larger than the reservation": func(j *cluster.JobSpec) { j.Preemptible, j.Task.Resources = false, vector(3, 0) },
 		"larger than the limit":       func(j *cluster.JobSpec) { j.Task.Resources = vector(5, 0) },
 		"a gang larger than that":     func(j *cluster.JobSpec) { j.Instances, j.Gang = 5, &cluster.Gang{Minimum: 5} },
 		"and what is not of its core": func(j *cluster.JobSpec) { j.Instances, j.Gang = 6, &cluster.Gang{Minimum: 5} },
+		"a controller too large":      func(j *cluster.JobSpec) { j.Controller, j.Task.Resources = true, vector(2, 0) },
 		"a gang with too few hosts": func(j *cluster.JobSpec) {
 			j.Instances, j.Gang, j.Task.Resources = 4, &cluster.Gang{Minimum: 2}, vector(2, 3)
 		},
@@ -68,7 +69,7 @@ func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShared(t)
 			s.emit(&cluster.PoolPut{Pool: cluster.Pool{
-				Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
+				Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one, ControllerPercent: &half},
 				Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 2, Limit: 4, Share: 1}},
 			}})
 			s.host(0, vector(6, 3))

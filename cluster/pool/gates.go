@@ -20,6 +20,7 @@ type tally struct {
 	jobs          uint32
 	users, groups map[string]uint32
 	controllers   []int64 // room that is left for controller tasks
+	all           []int64 // room for them where none runs
 }
 
 // init finds the limited pools of a tree.
@@ -72,8 +73,8 @@ func (a *Admission) openQueues() {
 }
 
 // inVain reports whether none of the group's waiting tasks could start whoever ended in its pool: there is no host for it, or it asks for
-// more than a limit, or than all slack, or may not be preempted and asks for more than the reservation. Where limits count what runs it comes last: it would
-// keep the others out for nothing. Complexity: the pools above.
+// more than a limit, or than all slack, or than all that controllers may have, or may not be preempted and asks for more than the reservation.
+// Where limits count what runs it comes last: it would keep the others out for nothing. Complexity: the pools above.
 func (a *Admission) inVain(q *queue, g *Group) bool {
 	if g.Passed || g.NoHost {
 		return true
@@ -90,6 +91,11 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 	}
 	for i := q.node; i >= 0; i = tree.nodes[i].parent {
 		if lacking(unit, tree.nodes[i].limit) >= 0 {
+			return true
+		}
+	}
+	for _, p := range a.gates.above[q.node] {
+		if all := a.gates.count[p].all; g.Controller && all != nil && lacking(unit, all) >= 0 {
 			return true
 		}
 	}
@@ -232,6 +238,7 @@ func (a *Admission) newTally(p int32) *tally {
 				t.controllers[d] = unlimited
 			}
 		}
+		t.all = slices.Clone(t.controllers)
 	}
 	return t
 }
