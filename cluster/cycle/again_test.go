@@ -81,6 +81,24 @@ func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
 	}
 }
 
+// TestALimitIsNotUsedUpByWhoAsksForMoreThanThereIs: nor does a gang that asks for more than all hosts have, also of what a pool reserves statically.
+func TestALimitIsNotUsedUpByWhoAsksForMoreThanThereIs(t *testing.T) {
+	one := uint32(1)
+	for _, static := range []bool{false, true} {
+		s := newShared(t)
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one}}})
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
+			{Dimension: cluster.Memory.String(), Reservation: 1, Limit: cluster.NoLimit, Share: 1, Static: static},
+		}}})
+		s.host(0, vector(4, 3))
+		s.host(1, vector(4, 3))
+		s.job("root/a", 3, 1, core(3), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = 3 })
+		next := s.job("root/a", 1, 1)
+		s.settle()
+		require.Equal(t, 1, s.running(next))
+	}
+}
+
 // TestALimitLetsInWhoMayClaim: a job that can start nowhere does not keep the next one of its pool from what that reserves, where a limit
 // counts the jobs that run: others leave for it.
 func TestALimitLetsInWhoMayClaim(t *testing.T) {

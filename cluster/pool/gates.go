@@ -94,6 +94,9 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 			return true
 		}
 	}
+	if lacking(unit, tree.nodes[0].ceiling) >= 0 { // more than there is, where that is divided and not lent
+		return true
+	}
 	for _, p := range a.gates.above[q.node] {
 		if all := a.gates.count[p].all; g.Controller && all != nil && lacking(unit, all) >= 0 {
 			return true
