@@ -599,6 +599,35 @@ func larger(m cluster.Machine, by cluster.Resources) cluster.Machine {
 	return m
 }
 
+// A task for which another host is kept until others end there starts where there is room before, save where somebody more urgent waits.
+func TestThoseForWhomHostsAreKeptMayGoFirst(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	s.rack(0, "r0", 10)
+	h := s.rack(1, "r1", 10)
+	s.rack(2, "r2", 4)
+	stays := func(j *cluster.JobSpec) { j.Preemptible = false }
+	s.job("root/a", 1, 6000, stays, must(host("rack", "r0")))
+	s.job("root/a", 1, 8000, stays, must(host("rack", "r1")))
+	s.settle()
+	kept := cluster.MakeTaskKey(s.job("root/a", 1, 5000), 0)
+	s.step()
+	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+	s.step()
+	require.Equal(t, cluster.HostID("s/h00000"), s.state.Task(kept).Hold.Host, "that lacks least")
+	for priority, want := range map[int32]cycle.Unblocker{
+		0: {Kind: cycle.MoreRoom, Host: h, Room: vector(6000, 0), Ahead: 1},
+		1: {Kind: cycle.MoreRoom, Host: h, Room: vector(1000, 0)},
+	} {
+		k := cluster.MakeTaskKey(s.job("root/a", 1, 3000, urgent(priority), must(host("rack", "r1"))), 0)
+		require.Empty(t, s.step().Placements)
+		why, _ := s.planner.WhyWaiting(k)
+		require.Equal(t, []cycle.Unblocker{want}, why.Unblockers)
+		s.unblocked(t, k, why)
+		s.emit(&cluster.JobStopping{Job: k.Job()})
+	}
+}
+
 // Where a task is costs the sum of the terms, and no other place that is open costs less than the next best.
 func TestWhyATaskIsWhereItIs(t *testing.T) {
 	s := &shared{world: newWorldWith(t, sluice.Model{})}

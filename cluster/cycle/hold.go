@@ -344,7 +344,22 @@ func (p *Planner) arrive(u *unit, out *Output) {
 // kept. Complexity: the holds, and the open hosts of such tasks.
 func (p *Planner) rehouse(out *Output) bool {
 	p.yielded = false
-	var kept []*unit
+	kept := p.keptFor()
+	started := 0
+	for _, u := range kept {
+		if !p.mayArrive([]*unit{u}) {
+			continue
+		}
+		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(_ *rule, h *host) bool { return p.allows(u, h) && !p.yields(u, h) }); to != nil {
+			p.startHeld(u, to.host, to.devices, out)
+			started++
+		}
+	}
+	return 0 < started && started < len(kept)
+}
+
+// keptFor returns those for whom a host is kept until others end there, who may start elsewhere, the most urgent first. Complexity: holds.
+func (p *Planner) keptFor() (kept []*unit) {
 	for _, u := range p.held { // sorted below
 		k := &u.group.key
 		if !u.expires() || u.rests || k.gang || k.revocable ||
@@ -358,17 +373,7 @@ func (p *Planner) rehouse(out *Output) bool {
 	slices.SortFunc(kept, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(b.group.key.priority, a.group.key.priority), cmp.Compare(a.task, b.task))
 	})
-	started := 0
-	for _, u := range kept {
-		if !p.mayArrive([]*unit{u}) {
-			continue
-		}
-		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(_ *rule, h *host) bool { return p.allows(u, h) && !p.yields(u, h) }); to != nil {
-			p.startHeld(u, to.host, to.devices, out)
-			started++
-		}
-	}
-	return 0 < started && started < len(kept)
+	return kept
 }
 
 // yields reports whether the unit leaves the host, which has room for it, to somebody who waits and is more urgent. When he is no

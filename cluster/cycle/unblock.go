@@ -76,7 +76,8 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 		if !crowded {
 			all = append(all, p.raise(c, every)...)
 		}
-		return append(all, otherHosts(c, n, every, crowded))
+		p.withKept(c, nil, func(kept []contender) { all = append(all, otherHosts(c, n, append(every, kept...), crowded)) })
+		return all
 	}
 	if !crowded { // it was let in, perhaps only since those that go before it have no host
 		all = append(all, p.raise(c, rivals(c, h, every))...)
@@ -91,7 +92,8 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 		}
 	}
 	all = append(all, c.row.rule.unblockers(h)...)
-	return append(all, p.moreOn(c, h, every, crowded)...)
+	p.withKept(c, h, func(kept []contender) { all = append(all, p.moreOn(c, h, every, kept, crowded)...) })
+	return all
 }
 
 // cheapestOpen returns the host where a start costs least, nil if there is none that the class would rather take than wait. Complexity:
@@ -156,11 +158,12 @@ func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	return u
 }
 
-// moreOn says what the host, which may take the task, needs beyond what it has free.
-func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unblocker {
+// moreOn says what the host, which may take the task, needs beyond what it has free; for those who have other hosts kept, too.
+func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool) []Unblocker {
 	if c.together() && len(all) == 1 { // nobody else takes what is free elsewhere
 		all[0].n -= p.placesAtOnce(c, h)
 	}
+	all = append(all, kept...)
 	if !crowded {
 		all = rivals(c, h, all)
 	}
@@ -254,7 +257,7 @@ func (p *Planner) suffices(c *class, those []contender) bool {
 		if c.row.key.revocable {
 			room = h.rec.Spare()
 		}
-		if needs.Sub(room).Positive().IsZero() && len(p.moreOn(c, h, slices.Clone(those), false)) == 0 {
+		if needs.Sub(room).Positive().IsZero() && len(p.moreOn(c, h, slices.Clone(those), nil, false)) == 0 {
 			return true
 		}
 	}
@@ -419,6 +422,28 @@ func (p *Planner) contenders(own *class, rank int) []contender {
 		all = append(all, contender{c, c.waiting()})
 	}
 	return all
+}
+
+// withKept calls do with those as contenders for whom other hosts than h are kept until somebody ends there: they have what they may claim,
+// and start on a host that has room, but leave that to who is more urgent.
+func (p *Planner) withKept(own *class, h *host, do func(kept []contender)) {
+	units := slices.DeleteFunc(p.keptFor(), func(u *unit) bool {
+		return h != nil && u.hold.Host == h.id || u.group.key.priority < own.key.group.priority
+	})
+	var kept []contender
+	var next func()
+	next = func() {
+		if len(kept) == len(units) {
+			do(kept)
+			return
+		}
+		u := units[len(kept)]
+		p.rows.peek(u.row, u.spec, u.wishes, func(r *row) {
+			kept = append(kept, contender{&class{key: ClassKey{group: u.group.key}, group: u.group, row: r}, 1})
+			next()
+		})
+	}
+	next()
 }
 
 // goesAfter reports whether all tasks of the class go after those of the other, in the same pool, whenever they came.
