@@ -628,6 +628,33 @@ func TestThoseForWhomHostsAreKeptMayGoFirst(t *testing.T) {
 	}
 }
 
+// Where a limit on running work and one of its pool keep a task out, that of the pool is to be raised for those who wait for it, too.
+func TestALimitIsRaisedForThoseWhoWaitForItToo(t *testing.T) {
+	s := newShared(t)
+	s.limited("root/a", 8)
+	s.pool("root/a/x", 0)
+	s.pool("root/a/y", 0)
+	s.host(0, vector(20, 0))
+	uid := s.job("root/a/x", 2, 4, func(j *cluster.JobSpec) { j.Preemptible, j.Limits.MaxRunning = false, 1 })
+	s.job("root/a/x", 1, 4, func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	s.job("root/a/x", 1, 3, urgent(1))
+	s.job("root/a/y", 1, 2)
+	require.Empty(t, s.step().Placements)
+	k := cluster.MakeTaskKey(uid, 1)
+	why, _ := s.planner.WhyWaiting(k)
+	require.Equal(t, []cycle.Unblocker{
+		{Kind: cycle.LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: "root/a/x", Count: 1, Amount: 1},
+		{Kind: cycle.RaisePool, Rule: string(pool.RuleLimit), Pool: "root/a", Dimension: cluster.CPU.String(), Amount: 9},
+	}, why.Unblockers)
+	spec := *s.state.Job(uid).Spec
+	spec.Limits.MaxRunning = 2
+	s.emit(&cluster.JobUpdated{Job: uid, Spec: &spec, Update: &cluster.Update{From: 1}})
+	s.limited("root/a", 17)
+	s.settle()
+	require.Equal(t, 2, s.running(uid))
+}
+
 // Where a task is costs the sum of the terms, and no other place that is open costs less than the next best.
 func TestWhyATaskIsWhereItIs(t *testing.T) {
 	s := &shared{world: newWorldWith(t, sluice.Model{})}

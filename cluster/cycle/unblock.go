@@ -22,16 +22,17 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 		lift := p.lift(c, as, rank)
 		those := lift.those
 		all = append(all, lift.all...)
-		if p.suffices(c, those) {
-			return append(append(all, p.ownBound(c, as)...), p.raise(c, those)...)
-		}
-		for _, x := range every[1:] { // whom no such limit keeps out
+		room := p.suffices(c, those)
+		for _, x := range every[1:] { // whom no such limit keeps out; where there is room, those who wait for more for their pools
 			if ownLimit(x.class.why.Rule) {
 				x.n = min(x.n, x.class.open())
 			}
-			if x.n > 0 && !slices.ContainsFunc(those, func(o contender) bool { return o.class == x.class }) {
+			if x.n > 0 && (!room || x.class.bounded()) && !slices.ContainsFunc(those, func(o contender) bool { return o.class == x.class }) {
 				those = append(those, x)
 			}
+		}
+		if room {
+			return append(append(all, p.ownBound(c, as)...), p.raise(c, those)...)
 		}
 		every = those
 	case refused && c.row.key.revocable:
@@ -240,6 +241,16 @@ func ownLimit(r pool.Rule) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// bounded reports whether some of the class wait for their pools to have more.
+func (c *class) bounded() bool {
+	switch c.why.Rule {
+	case pool.RuleLimit, pool.RuleReservation, pool.RuleHead:
+		return true
+	default:
+		return c.overall() > 0
 	}
 }
 
