@@ -293,6 +293,31 @@ func TestSlackIsNeededForThoseBeforeToo(t *testing.T) {
 	require.Equal(t, 3, s.running(low))
 }
 
+// Where revocable tasks hold more than the slack, as much more of it is needed before another one has any; of what it does not ask for none is
+// needed, however little there is.
+func TestSlackIsNeededForThoseWhoHoldTooMuch(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(10, 9))
+	s.job("root/a", 1, 5, func(j *cluster.JobSpec) { j.Task.Resources = vector(5, 8) })
+	s.settle()
+	s.slack(h, 3)
+	s.job("root/a", 1, 3, revocable)
+	s.settle()
+	s.slack(h, 0)
+	s.host(0, vector(10, 7))
+	low := cluster.MakeTaskKey(s.job("root/a", 1, 2, revocable), 0)
+	high := cluster.MakeTaskKey(s.job("root/a", 1, 4), 0)
+	s.step()
+	why, _ := s.planner.WhyWaiting(low)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.MoreSlack, Host: h, Room: vector(5, 0)}}, why.Unblockers)
+	why, _ = s.planner.WhyWaiting(high)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.MoreRoom, Host: h, Room: vector(2, 0)}}, why.Unblockers)
+	s.slack(h, 5)
+	s.step()
+	require.Equal(t, 1, s.running(low.Job()))
+}
+
 // Where it is the limit on revocable tasks that keeps one out, of its pool or of one above, that is named with what it has to be; and where
 // slack is lacking that keeps it out next, too. No limit of a pool is to be raised that does not count revocable tasks.
 func TestALimitOnRevocableTasksIsNamed(t *testing.T) {

@@ -175,10 +175,10 @@ func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool)
 	var more []Unblocker
 	lack, has := MoreRoom, h.room
 	if c.row.key.revocable {
-		lack, has = MoreSlack, h.rec.Spare()
+		lack, has = MoreSlack, h.rec.Lendable().Sub(h.rec.Lent) // less than nothing where they hold more
 	}
 	same := takers(c, all)
-	room := request(c, same, crowded).Sub(has).Positive()
+	room := shortage(request(c, same, crowded), has)
 	if !c.row.task.GPU.IsZero() {
 		u := with.gpus(c, all, h.rec)
 		if u.GPUs > 0 {
@@ -510,6 +510,18 @@ func request(own *class, all []contender, crowded bool) (sum cluster.Resources) 
 	}
 	sum.Named = slices.DeleteFunc(slices.Clone(sum.Named), func(a cluster.Amount) bool { return r.Amount(a.Name) == 0 })
 	return sum
+}
+
+// shortage returns what is asked for beyond what there is, which may be less than nothing; nothing of what is not asked for.
+func shortage(asked, has cluster.Resources) cluster.Resources {
+	short := asked.Sub(has).Positive()
+	for d, v := range asked.Fixed {
+		if v == 0 {
+			short.Fixed[d] = 0
+		}
+	}
+	short.Named = slices.DeleteFunc(slices.Clone(short.Named), func(a cluster.Amount) bool { return asked.Amount(a.Name) == 0 })
+	return short
 }
 
 // mayEver reports whether tasks of the row could be on the host if it were larger.
