@@ -159,3 +159,36 @@ func BenchmarkPreemption(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGangsWithoutRoom measures plans in which gangs that are alike lack hosts that nobody can leave for all of one: the search for the
+// first serves them all.
+func BenchmarkGangsWithoutRoom(b *testing.B) {
+	for _, gangs := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("gangs=%d", gangs), func(b *testing.B) {
+			const hosts, free, slots = 2000, 5, 16
+			w := newWorld(b)
+			for i := range hosts {
+				w.host(i, vector(slots, slots))
+			}
+			w.submit(cluster.JobSpec{Instances: hosts - free, Preemptible: true, Task: cluster.TaskSpec{Resources: vector(slots-1, 1)}})
+			w.cycle()
+			gang := func() {
+				w.submit(cluster.JobSpec{
+					Instances: 2 * free, Gang: &cluster.Gang{Minimum: 2 * free}, Preemptible: true,
+					Task: cluster.TaskSpec{Resources: vector(slots/2+1, 1)},
+				})
+			}
+			for range gangs {
+				gang()
+			}
+			for b.Loop() {
+				b.StopTimer()
+				gang() // so that there is a plan
+				b.StartTimer()
+				snapshot, changes := w.state.Snapshot()
+				w.now = w.now.Add(time.Second)
+				w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+			}
+		})
+	}
+}

@@ -187,6 +187,7 @@ type displacer struct {
 	yield   []*host                           // see moving
 	listed  int                               // clock of hosts when it was listed
 	vain    map[errand]int                    // who found no host, and the clock then
+	unmet   map[likeGang]unmet                // gangs that found no room for all of them, since somebody else did
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // clock then; for look-up
 
@@ -201,7 +202,7 @@ type displacer struct {
 
 // displacer returns one with which nothing is planned yet beside what the plan has so far.
 func (p *Planner) displacer(out *Output) displacer {
-	d := displacer{p: p, out: out, now: p.now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
+	d := displacer{p: p, out: out, now: p.now, vain: map[errand]int{}, unmet: map[likeGang]unmet{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
@@ -213,6 +214,36 @@ type errand struct {
 	row            *row
 	group          *group
 	moves, patient bool
+}
+
+// likeGang is what gangs have in common of which one finds room for all of it where another one of the same size does.
+type likeGang struct {
+	row            *row
+	group          groupKey // without the job
+	moves, patient bool
+}
+
+// unmet is a gang that found no room for all of it: how many it needs yet, and what waiting costs each.
+type unmet struct {
+	count int64
+	price flowgraph.Cost
+}
+
+// likeGang returns what a gang is like; false for what is none, or where it matters which job it is: to its own rules or those of others, to
+// limits, to the shares of a leaf, or since others of it are on hosts.
+func (d *displacer) likeGang(c *class, what errand) (likeGang, bool) {
+	k, g := c.key.group, c.group
+	if !k.gang || k.gated || d.later || d.borrows || c.row.rule != nil || c.limited.Rule != pool.RuleNone || g.running+g.leaving+g.ending > 0 ||
+		d.p.snap.Pool(k.pool).Order != cluster.PriorityFIFO {
+		return likeGang{}, false
+	}
+	for i := range c.queue.Len() {
+		if w, _ := c.queue.GetAt(i); len(w.set.tallies) > 0 {
+			return likeGang{}, false
+		}
+	}
+	k.job = 0
+	return likeGang{c.row, k, what.moves, what.patient}, true
 }
 
 // budget returns how many more may be asked to leave in this cycle.
@@ -232,6 +263,10 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 	if at, known := d.vain[what]; known && at == d.p.hosts.clock {
 		return
 	}
+	like, fresh := d.likeGang(c, what)
+	if last, known := d.unmet[like]; fresh && known && count >= last.count && c.price <= last.price {
+		return
+	}
 	some := false
 	d.p.inCheapest(c, count, func(h *host) (flowgraph.Cost, int64) {
 		o, ok := d.price(c, h, moves)
@@ -244,7 +279,13 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 	}, func(hosts []*host) bool {
 		all := d.look(c, moves, hosts)
 		some = some || all.Len() > 0
-		return d.serveOn(c, hosts, all, moves, count)
+		made := d.serveOn(c, hosts, all, moves, count)
+		if made {
+			clear(d.unmet)
+		} else if fresh {
+			d.unmet[like] = unmet{count, c.price}
+		}
+		return made
 	})
 	if !some {
 		d.vain[what] = d.p.hosts.clock
