@@ -362,12 +362,12 @@ func TestASecretWithAColon(t *testing.T) {
 func TestCredentialsThatAreTakenAway(t *testing.T) {
 	k := newTalk(t)
 	var passes atomic.Bool
-	k.answer = func(string) (int, string) {
+	k.answers(func(string) (int, string) {
 		if passes.Load() {
 			return http.StatusAccepted, ""
 		}
 		return http.StatusUnauthorized, "401 Unauthorized."
-	}
+	})
 	k.launch(0)
 	require.Eventually(t, func() bool { return k.count.Load() == 2 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, cluster.ReasonLaunchRefused, becomes(t, k.d, runID(0), cluster.TaskFailed).Reason)
@@ -379,12 +379,12 @@ func TestCredentialsThatAreTakenAway(t *testing.T) {
 func TestAnAcceptThatAProxyAnswers(t *testing.T) {
 	for _, status := range []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusGatewayTimeout} {
 		k := newTalk(t)
-		k.answer = func(call string) (int, string) {
+		k.answers(func(call string) (int, string) {
 			if call == "ACCEPT" {
 				return status, ""
 			}
 			return http.StatusAccepted, ""
-		}
+		})
 		k.launch(0)
 		k.d.comesTo(t, func() bool { return !k.d.runs[runID(0)].accepting })
 		require.Equal(t, cluster.TaskLaunching, k.d.Inventory()[0].State)
@@ -396,12 +396,12 @@ func TestAnAcceptThatAProxyAnswers(t *testing.T) {
 // TestTheRoomOfAnAcceptThatIsRefused counts, until it is offered again: what its launch was to use as well as the rest.
 func TestTheRoomOfAnAcceptThatIsRefused(t *testing.T) {
 	k := newTalk(t)
-	k.answer = func(call string) (int, string) {
+	k.answers(func(call string) (int, string) {
 		if call == "ACCEPT" {
 			return http.StatusBadRequest, "no"
 		}
 		return http.StatusAccepted, ""
-	}
+	})
 	k.launch(0)
 	require.Equal(t, cluster.ReasonLaunchRefused, becomes(t, k.d, runID(0), cluster.TaskFailed).Reason)
 	k.d.comesTo(t, func() bool { return len(k.d.touched) == 0 })

@@ -25,10 +25,15 @@ import (
 type scripted struct {
 	*httptest.Server
 	subscribe func(subscription int, w *records) // until it returns
-	answer    func(call string) (status int, text string)
+	answer    atomic.Pointer[func(call string) (status int, text string)]
 	count     atomic.Int32
 	streams   atomic.Pointer[http.Request]
 	calls     chan *http.Request // all others, if somebody listens
+}
+
+// answers sets how calls are answered from now on.
+func (s *scripted) answers(answer func(call string) (status int, text string)) {
+	s.answer.Store(&answer)
 }
 
 // records writes an event stream.
@@ -69,7 +74,7 @@ func (r *records) beat(d time.Duration) {
 
 func newScripted(t *testing.T, subscribe func(int, *records)) *scripted {
 	s := &scripted{subscribe: subscribe, calls: make(chan *http.Request, 100)}
-	s.answer = func(string) (int, string) { return http.StatusAccepted, "" }
+	s.answers(func(string) (int, string) { return http.StatusAccepted, "" })
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var call struct {
@@ -89,7 +94,7 @@ func newScripted(t *testing.T, subscribe func(int, *records)) *scripted {
 		case s.calls <- r:
 		default:
 		}
-		status, text := s.answer(call.Type)
+		status, text := (*s.answer.Load())(call.Type)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
 	}))
@@ -152,9 +157,9 @@ func TestAnotherSubscription(t *testing.T) {
 		w.beat(300 * time.Millisecond)
 		w.event(`{"type":"ERROR","error":{"message":"Framework failed over"}}`)
 	})
-	m.answer = func(string) (int, string) { // a call may be told before the stream is
+	m.answers(func(string) (int, string) { // a call may be told before the stream is
 		return http.StatusBadRequest, "The stream ID 'stream-1' included in this request didn't match the stream ID currently associated with framework ID f-1"
-	}
+	})
 	d := newDriver(t, m.config(t))
 	startOf(t, d)
 	require.ErrorIs(t, whyEnded(t, d), ErrSuperseded)
