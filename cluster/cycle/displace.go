@@ -237,13 +237,13 @@ func (d *displacer) likeGang(c *class, what errand) (likeGang, bool) {
 		d.p.snap.Pool(k.pool).Order != cluster.PriorityFIFO {
 		return likeGang{}, false
 	}
-	for i := range c.queue.Len() {
-		if w, _ := c.queue.GetAt(i); len(w.set.tallies) > 0 {
-			return likeGang{}, false
-		}
-	}
+	uncounted := true
+	c.queue.Scan(func(w waiter) bool {
+		uncounted = len(w.set.tallies) == 0
+		return uncounted
+	})
 	k.job = 0
-	return likeGang{c.row, k, what.moves, what.patient}, true
+	return likeGang{c.row, k, what.moves, what.patient}, uncounted
 }
 
 // budget returns how many more may be asked to leave in this cycle.

@@ -343,10 +343,15 @@ func (s *search) first(in *insiders, to *pool.Beneficiary) (bundle, bool) {
 			continue
 		}
 		b := d.bundle(u)
-		core := d.p.ledger.Donor(b.sum)
-		if d.p.bears(b.units) && d.p.available(b) && (!in.group.key.gang || to.MayStop(&core)) {
-			return b.on(s.host), true
+		if !d.p.bears(b.units) || !d.p.available(b) {
+			continue
 		}
+		if in.group.key.gang {
+			if core := d.p.ledger.Donor(b.sum); !to.MayStop(&core) {
+				continue
+			}
+		}
+		return b.on(s.host), true
 	}
 	return bundle{}, false
 }
