@@ -151,6 +151,9 @@ func (s *solving) file(path string) error {
 		return nil
 	case errors.Is(err, dimacs.ErrFormat):
 		s.failed = true
+		if len(s.changes) > 0 { // each file has lines of its own
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 		if err := s.print(solveAnswer{Status: "malformed", Error: err.Error()}, nil); err != nil {
 			return exitError{exitFailure, err}
 		}

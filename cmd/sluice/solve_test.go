@@ -129,6 +129,18 @@ func TestSolveStream(t *testing.T) {
 
 // TestSolveBudget gives every algorithm too little for the first answer and enough to
 // go on with the next ones.
+// TestSolveNamesTheFile: of several files, the one is named whose line is malformed.
+func TestSolveNamesTheFile(t *testing.T) {
+	const problem = "p min 2 1\nn 1 1\nn 2 -1\na 1 2 0 1 1\n"
+	good, bad := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "bad")
+	require.NoError(t, os.WriteFile(good, []byte("c\nx 1 2 0 1 3\n"), 0o600))
+	require.NoError(t, os.WriteFile(bad, []byte("c\nx 1 2 0 1\n"), 0o600))
+	out, err := solve(t, problem, "--changes", good, "--changes", bad)
+	require.Error(t, err)
+	require.Contains(t, out, "malformed: "+bad+": dimacs: malformed input: line 2: ")
+	require.Equal(t, 3, strings.Count(out, "\n"), "the answers before it stand")
+}
+
 func TestSolveBudget(t *testing.T) {
 	var problem strings.Builder
 	require.NoError(t, dimacs.Write(&problem, families.All[0].Draw(1, 200)))
