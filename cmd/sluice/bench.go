@@ -26,9 +26,10 @@ func newBenchCommand(a *app) *cobra.Command {
 const benchSolverHelp = `Measure solvers on scheduling networks that change from cycle to cycle.
 
 Arguments are declared workloads or files (.yaml) of the same form; without any,
-those of --suite run. Flags that describe a workload replace what it says. All
-algorithms follow one network, cycle by cycle, and must agree; the first one
-leads: its placements become running tasks.
+those of --suite run. Flags that describe a workload replace what it says; but
+for --warm-up, --cycles, --samples and --seed the ratio that it wants is then
+left out. All algorithms follow one network, cycle by cycle, and must agree; the
+first one leads: its placements become running tasks.
 
 The table gives, in milliseconds, the median cold solve; apply + solve + read
 of warm cycles (min, median, p99, max) with the medians of its parts; arcs
@@ -222,12 +223,17 @@ func chooseWorkloads(cmd *cobra.Command, names []string, f benchFlags) ([]bench.
 	return chosen, nil
 }
 
-// replaceSettings gives w the values of the flags that were set.
+// replaceSettings gives w the values of the flags that were set. What makes another workload of it is said, and the ratio that was wanted
+// of the one declared is wanted of no other.
 func replaceSettings(given *pflag.FlagSet, w *bench.Workload) {
 	own := pflag.NewFlagSet("workload", pflag.ContinueOnError)
 	addWorkloadFlags(own, w)
+	var others []string
 	given.Visit(func(flag *pflag.Flag) {
-		if target := own.Lookup(flag.Name); target != nil {
+		if target := own.Lookup(flag.Name); target != nil && target.Value.String() != flag.Value.String() {
+			if !slices.Contains([]string{"warm-up", "cycles", "samples", "seed"}, flag.Name) {
+				others = append(others, fmt.Sprintf("--%s=%s", flag.Name, flag.Value))
+			}
 			// The value has been parsed once by a flag of the same type.
 			_ = target.Value.Set(flag.Value.String())
 		}
@@ -242,6 +248,10 @@ func replaceSettings(given *pflag.FlagSet, w *bench.Workload) {
 			w.Sweep.TasksPerJob = nil
 		}
 	})
+	if len(others) > 0 {
+		w.About = strings.TrimPrefix(w.About+", but "+strings.Join(others, " "), ", but ")
+		w.Floor, w.Target = 0, 0
+	}
 }
 
 func choosePeers(ctx context.Context, f benchFlags) ([]bench.Peer, error) {

@@ -78,6 +78,25 @@ func TestBenchSolverTellsApart(t *testing.T) {
 	require.Contains(t, out, "\ntiny-2,auto,")
 }
 
+// A workload that flags made another one says so, and wants no ratio any more.
+func TestBenchSolverSaysWhatFlagsChange(t *testing.T) {
+	for _, c := range []struct {
+		about string
+		floor float64
+		args  []string
+	}{
+		{"1,000 hosts at 90 %, 1 % churn", 57, []string{"--hosts", "1000", "--cycles", "1", "--warm-up", "1", "--samples", "1", "--seed", "7"}},
+		{"1,000 hosts at 90 %, 1 % churn, but --churn=0.5 --hosts=20", 0, []string{"--cycles", "1", "--hosts", "20", "--churn", "0.5"}},
+	} {
+		out, code := runBench(t, append([]string{"1k-90", "-o", "json"}, c.args...)...)
+		require.Zero(t, code, out)
+		var report bench.Report
+		require.NoError(t, json.Unmarshal([]byte(out), &report))
+		require.Equal(t, c.about, report.Runs[0].Workload.About)
+		require.InDelta(t, c.floor, report.Runs[0].Workload.Floor, 0)
+	}
+}
+
 func TestBenchSolverRefuses(t *testing.T) {
 	for _, c := range []struct {
 		message string
