@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -130,9 +132,12 @@ func (w *Workload) Validate() error {
 	between := func(name string, x, low, high int) {
 		check(x >= low && x <= high, "%s: %d is not between %d and %d", name, x, low, high)
 	}
-	least := 0
+	least, shortest := 0, 0
 	if w.Mode == Cold {
 		least = 1
+	}
+	if w.Huge.Tasks > 0 {
+		shortest = 2
 	}
 	check(w.Name != "" && !strings.ContainsAny(w.Name, "/\\ "), "name: %q is empty or has spaces or slashes", w.Name)
 	check(w.Mode == Warm || w.Mode == Cold, "mode: %q is neither %s nor %s", w.Mode, Warm, Cold)
@@ -155,7 +160,7 @@ func (w *Workload) Validate() error {
 	between("growth", w.Growth, 0, 1_000_000)
 	check(!w.Placed || w.Hysteresis > 0, "placed: running tasks have arcs of their own only with a hysteresis above 0")
 	between("huge.tasks", w.Huge.Tasks, 0, 1_000_000)
-	check(w.Huge.Tasks == 0 || w.Huge.Every >= 2, "huge.every: %d is below 2", w.Huge.Every)
+	between("huge.every", w.Huge.Every, shortest, 1_000_000)
 	check(w.Huge.Tasks == 0 || w.Mode == Cold || w.Cycles >= w.Huge.Every, "cycles: %d is below huge.every, %d: none would count", w.Cycles, w.Huge.Every)
 	between("warm_up", w.WarmUp, 0, 1_000_000)
 	check(w.WarmUp == 0 || w.Huge.Tasks == 0, "warm_up: %d is not 0, though with a huge job only the cycles of its arrival count", w.WarmUp)
@@ -253,9 +258,13 @@ func decode(file string, data []byte) (Workload, error) {
 	if reflect.ValueOf(read).IsZero() {
 		return w, nil // of a file that says nothing
 	}
-	var given any
-	if err := yaml.Unmarshal(data, &given); err != nil {
+	var given, more any
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	if err := documents.Decode(&given); err != nil {
 		return Workload{}, fmt.Errorf("bench: workload %s: %w", file, err)
+	}
+	if err := documents.Decode(&more); !errors.Is(err, io.EOF) {
+		return Workload{}, fmt.Errorf("bench: workload %s: more than one document, and a file is one workload", file)
 	}
 	if err := whole(given, reflect.TypeOf(read), ""); err != nil {
 		return Workload{}, fmt.Errorf("bench: workload %s: %w", file, err)

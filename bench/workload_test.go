@@ -50,6 +50,10 @@ func TestFindReadsFilesStrictly(t *testing.T) {
 		require.ErrorContains(t, err, field+": ")
 		require.ErrorContains(t, err, "5 is not a whole number")
 	}
+	_, err = Find(write("hosts: 7\n---\nhosts: 8\n"))
+	require.ErrorContains(t, err, "more than one document")
+	_, err = Find(write("---\n# mine\nhosts: 7\n...\n"))
+	require.NoError(t, err)
 	w, err = Find(write("name: 1.5\nhosts: 1e3\nutilisation: 1\nsweep: {churn: [0, 0.5]}\n"))
 	require.NoError(t, err)
 	require.Equal(t, 1000, w.Hosts)
@@ -77,6 +81,7 @@ func TestValidate(t *testing.T) {
 		{"failures", func(w *Workload) { w.Failures = -0.1 }},
 		{"placed", func(w *Workload) { w.Placed, w.Hysteresis = true, 0 }},
 		{"huge.every", func(w *Workload) { w.Huge.Tasks = 5 }},
+		{"huge.every", func(w *Workload) { w.Huge.Every = -1 }},
 		{"warm_up", func(w *Workload) { w.Huge, w.WarmUp = Huge{5, 5}, 1 }},
 		{"cycles", func(w *Workload) { w.Cycles = -1 }},
 		{"cycles", func(w *Workload) { w.Huge, w.Cycles = Huge{5, 5}, 4 }},
