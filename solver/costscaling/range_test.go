@@ -60,6 +60,19 @@ func TestLargeAmounts(t *testing.T) {
 	}
 }
 
+// TestLargeAmountsOfOneArc: the no larger amount is taken than one that is refused.
+func TestLargeAmountsOfOneArc(t *testing.T) {
+	for _, c := range []struct {
+		amount int64
+		status solver.Status
+	}{{1<<60 - 2, solver.Optimal}, {1 << 60, solver.CostRange}, {1<<61 - 1, solver.CostRange}, {1<<61 + 1, solver.CostRange}, {1<<62 - 2, solver.CostRange}} {
+		n := solvertest.Build([]int64{c.amount, -c.amount}, [5]int64{0, 1, 0, flowgraph.Infinite, 1})
+		r, err := costscaling.New().Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, c.status, r.Status, c.amount)
+	}
+}
+
 // TestBeyond32Bits: costs and amounts may leave 32 bits, and come back, from call to call;
 // what changed is told against the last answer all the same.
 func TestBeyond32Bits(t *testing.T) {

@@ -322,12 +322,12 @@ func (r *Arcs[N]) amountsFit(g *Graph) bool {
 	if bits.Len64(uint64(g.Limit))+bits.Len(uint(g.Net.NumArcs())) <= 62 {
 		return true
 	}
-	sum := g.Limit
-	if sum <= 0 { // it is 2⁶³
+	left := int64(1<<62) - g.Limit
+	if g.Limit <= 0 || left <= 0 { // it is 2⁶³, or 2⁶²
 		return false
 	}
 	for i := range r.List {
-		if sum += int64(r.List[i].Total); sum >= 1<<62 {
+		if left -= int64(r.List[i].Total); left <= 0 {
 			return false
 		}
 	}
