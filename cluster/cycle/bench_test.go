@@ -192,3 +192,33 @@ func BenchmarkGangsWithoutRoom(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGangsInFullPools measures plans in which gangs of some sizes wait in pools that are full of gangs: few of those are less urgent.
+func BenchmarkGangsInFullPools(b *testing.B) {
+	const hosts, pools, slots, waiting = 2000, 8, 8, 800
+	s := newShared(b)
+	for i := range hosts {
+		s.host(i, vector(slots, slots))
+	}
+	leaf := func(i int) cluster.PoolPath { return cluster.PoolPath(fmt.Sprintf("root/p%d", i%pools)) }
+	for i := range pools {
+		s.pool(leaf(i), hosts*slots/pools)
+	}
+	for i := range hosts / 2 {
+		s.job(leaf(i), 2, slots, core(2), urgent(int32(1-i/pools%16/15)))
+	}
+	s.settle()
+	gang := func(i int) { s.job(leaf(i), 2<<(i/pools%4), slots-int64(i/pools%3), core(2<<(i/pools%4)), urgent(1)) }
+	for i := range waiting {
+		gang(i)
+	}
+	s.plan()
+	for i := waiting; b.Loop(); i++ {
+		b.StopTimer()
+		gang(i)
+		b.StartTimer()
+		snapshot, changes := s.state.Snapshot()
+		s.now = s.now.Add(time.Second)
+		s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
+	}
+}

@@ -513,6 +513,16 @@ func (d *displacer) donor(u *unit) *pool.Donor {
 	return d.p.donor(u.group)
 }
 
+// donorOf returns one task of the group, or its gang, as what might be stopped.
+func (d *displacer) donorOf(g *group) *pool.Donor {
+	if g.key.gang {
+		if units := d.p.cores[g.key.job].staying(); len(units) > 0 {
+			return d.donor(units[0])
+		}
+	}
+	return d.p.donor(g)
+}
+
 // mayLeave reports whether the unit, with those that leave together with it, may leave for the class whatever the pools say.
 func (d *displacer) mayLeave(c *class, u *unit) bool {
 	if u.leaves() || u.group == c.group && (c.group.key.gang || u.row == c.row.key.rowKey) || u.host.makesWay(u) || c.row.rule.clings(u) || !d.mayGo(u) {

@@ -98,6 +98,9 @@ func (p *Planner) displace(in Input, out *Output) {
 			cmp.Compare(b.price, a.price))
 	})
 	d.soon = p.comesSoon(claims)
+	if p.fruitless.at == p.still() {
+		d.fruitless = p.fruitless
+	}
 	for _, c := range claims {
 		for _, moves := range []bool{false, true} {
 			if c.claims() > 0 && d.budget() > 0 && !(moves && d.patient(c)) {
@@ -108,6 +111,8 @@ func (p *Planner) displace(in Input, out *Output) {
 			c.bides = d.patience(c)
 		}
 	}
+	p.fruitless = d.fruitless
+	p.fruitless.at = p.still()
 	d.reprieve()
 	d.emit()
 	d.reserve()
@@ -169,6 +174,7 @@ func dominant(request, total cluster.Resources) int64 {
 
 // displacer is the state of one pass of displacements.
 type displacer struct {
+	fruitless
 	p       *Planner
 	out     *Output
 	now     cluster.Time
@@ -181,13 +187,10 @@ type displacer struct {
 
 	soon    bool                              // see comesSoon
 	bide    map[cluster.PoolPath]cluster.Time // where claims that wait for that, until then, went to those next
-	rests   bool                              // somebody may not be asked to leave yet
 	later   bool                              // what this plan may not do yet is sought, see roomAt
 	forming map[cluster.JobUID]bool           // gangs that this plan places members of
 	yield   []*host                           // see moving
 	listed  int                               // clock of hosts when it was listed
-	vain    map[errand]int                    // who found no host, and the clock then
-	unmet   map[likeGang]unmet                // gangs that found no room for all of them, since somebody else did
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // clock then; for look-up
 
@@ -202,12 +205,33 @@ type displacer struct {
 
 // displacer returns one with which nothing is planned yet beside what the plan has so far.
 func (p *Planner) displacer(out *Output) displacer {
-	d := displacer{p: p, out: out, now: p.now, vain: map[errand]int{}, unmet: map[likeGang]unmet{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
+	d := displacer{p: p, out: out, now: p.now, fruitless: newFruitless(), forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
 	return d
 }
+
+// fruitless is what searches have found out that found no room: it serves others of the same kind, also in the passes that follow if nothing
+// is planned in between.
+type fruitless struct {
+	vain  map[errand]int     // who found no host, and the clock then
+	unmet map[likeGang]unmet // gangs that found no room for all of them, since somebody else did
+	rests bool               // somebody may not be asked to leave yet
+	at    stillness
+}
+
+func newFruitless() fruitless {
+	return fruitless{vain: map[errand]int{}, unmet: map[likeGang]unmet{}}
+}
+
+// stillness is a state of a plan in which, as long as it is the same, nobody comes, leaves or has room held.
+type stillness struct {
+	instant
+	clock int // of hosts
+}
+
+func (p *Planner) still() stillness { return stillness{p.instant(), p.hosts.clock} }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
 type errand struct {
@@ -223,7 +247,8 @@ type likeGang struct {
 	moves, patient bool
 }
 
-// unmet is a gang that found no room for all of it: how many it needs yet, and what waiting costs each.
+// unmet is a gang that found no room for all of it: how many it needs yet, and what waiting costs each. One that found none for any is as one
+// that needs one, whatever that costs.
 type unmet struct {
 	count int64
 	price flowgraph.Cost
@@ -288,7 +313,9 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 		return made
 	})
 	if !some {
-		d.vain[what] = d.p.hosts.clock
+		if d.vain[what] = d.p.hosts.clock; fresh {
+			d.unmet[like] = unmet{1, nowhere}
+		}
 	}
 }
 

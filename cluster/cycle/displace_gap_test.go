@@ -101,7 +101,7 @@ func displaceAndFlow(t *testing.T, seed uint64, ran time.Duration, hot int) (pai
 
 	n := flowgraph.New()
 	sink := n.AddNode(-jobs * each)
-	d := displacer{p: p, now: at, vain: map[errand]int{}}
+	d := displacer{p: p, now: at, fruitless: newFruitless()}
 	nodes := make([]flowgraph.NodeID, hosts)
 	for i, h := range p.hosts.byIndex {
 		nodes[i] = n.AddNode(0)

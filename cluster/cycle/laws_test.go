@@ -67,6 +67,7 @@ func TestLawsOfPreemption(t *testing.T) {
 			l.live()
 			seen.counted += l.planner.CheckTallies(t)
 			seen.kept += l.planner.CheckOutlooks(t)
+			seen.asked += l.planner.CheckGivings(t)
 		}
 		l.calm()
 		seen.add(l.seen)
@@ -83,6 +84,7 @@ func TestLawsOfPreemption(t *testing.T) {
 	}
 	require.NotZero(t, seen.counted)
 	require.NotZero(t, seen.kept)
+	require.NotZero(t, seen.asked)
 	require.NotZero(t, seen.victims)
 	require.NotZero(t, seen.swaps)
 	require.NotZero(t, seen.lent)
@@ -108,7 +110,7 @@ func seeds(short, usual, long uint64) (first, last uint64) {
 
 // tally counts what a run has seen.
 type tally struct {
-	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted, kept int
+	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted, kept, asked int
 
 	swaps       int // of moves: by the flow, for others with data there
 	jobs, users int // of inside: stopped for a job or user below its share
@@ -380,6 +382,7 @@ func TestWhatIsKeptChangesNoPlan(t *testing.T) {
 			l.disrupt()
 			l.live()
 			seen.kept += l.planner.CheckOutlooks(t)
+			seen.asked += l.planner.CheckGivings(t)
 			l.planner.CheckRowsOfClasses(t)
 			for _, k := range l.in(cluster.TaskPending) {
 				if l.harsh.IntN(8) == 0 {

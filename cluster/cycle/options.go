@@ -42,6 +42,8 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	hosts := begin
 	switch {
 	case begin != nil:
+	case c.group.key.gang && c.row.rule == nil:
+		hosts = d.chances(c, moves)
 	case c.group.key.gang:
 		hosts = d.p.hosts.byIndex
 	case c.row.anyOpen(): // it is not for room on hosts that it waits

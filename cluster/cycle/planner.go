@@ -184,6 +184,7 @@ type Planner struct {
 	hit       []*unit                       // of these, those who leave for others
 	done      []*displacement               // for whom they leave
 	outlooks  []*outlook                    // asked for last first
+	fruitless fruitless                     // of the last pass of displacements
 	overdrawn []*host                       // that changed and have revocable tasks
 
 	round      costmodels.Round

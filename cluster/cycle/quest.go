@@ -124,7 +124,7 @@ func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
 
 // lightens reports whether units of the group count where the quest has too much, and might be stopped for it.
 func (d *displacer) lightens(q *quest, g *group) bool {
-	return g.running > 0 && g.displaceable() && !g.key.revocable && q.beyond.Covers(g.key.pool) && (g.key.gang || q.to.MayStop(d.p.donor(g)))
+	return g.running > 0 && g.displaceable() && !g.key.revocable && q.beyond.Covers(g.key.pool) && q.to.MayStop(d.donorOf(g))
 }
 
 // giving is how units of a group might leave.
@@ -154,7 +154,7 @@ func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *group) giving {
 	switch {
 	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
 		return staysOn
-	case g.key.gang || q.mayStop(to, d.p.donor(g)): // a gang gives more than one of it
+	case q.mayStop(to, d.donorOf(g)):
 		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
 			return givesBack
 		}
@@ -289,13 +289,13 @@ func (d *displacer) could(w *want, h *host, leaves func(*unit, giving) bool) *sp
 	return &d.room
 }
 
-// chances returns the hosts that yield and could take a task of the class, whose rules depend on nothing elsewhere, in the order of their
-// indices. Complexity: hosts, most of which have too little left anyway.
+// chances returns the hosts that could take a task of the class, whose rules depend on nothing elsewhere, and that yield, unless it is of a gang,
+// which takes what is free, too; in the order of their indices. Complexity: hosts, most of which have too little left anyway.
 func (d *displacer) chances(c *class, moves bool) []*host {
 	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, needOf(&c.row.task.Resources.Fixed)
 	some := d.chance[:0]
 	for i, h := range t.byIndex {
-		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !h.inMotion() || !needs.fits(o.bound(d, h)) {
+		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !c.group.key.gang && !h.inMotion() || !needs.fits(o.bound(d, h)) {
 			continue
 		}
 		some = append(some, h)

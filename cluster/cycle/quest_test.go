@@ -43,6 +43,38 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (compared int) {
 	return compared
 }
 
+// CheckGivings holds of whom a search thinks that they might leave against whom it could have leave, for all that wait. It returns how many
+// gangs of several were asked.
+func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
+	p := s.planner
+	if p.ledger == nil {
+		return 0
+	}
+	d := p.displacer(&Output{})
+	for _, c := range p.order {
+		q := d.seek(c, false)
+		if c.queue.Len() == 0 || q.vain {
+			continue
+		}
+		for _, h := range p.hosts.byIndex {
+			if h == nil {
+				continue
+			}
+			w := d.want(q, h)
+			for _, u := range h.units {
+				if u.leaves() || w.giving[u.group.index] == staysOn {
+					continue
+				}
+				if g := d.gangOf(u); g != nil {
+					require.True(t, q.mayStop(&w.to, &g.donor))
+					asked++
+				}
+			}
+		}
+	}
+	return asked
+}
+
 // Twin returns one that plans as s does.
 func (s *Supervisor) Twin() *Supervisor { return s.Blank(s.policy) }
 

@@ -70,7 +70,7 @@ func (d *displacer) roomAt(c *class, count int64) (at cluster.Time, asks bool) {
 	if !d.rests && patience <= d.now && p.churn.all == 0 {
 		return 0, false
 	}
-	later := displacer{p: p, now: d.now, later: true, forming: d.forming, vain: map[errand]int{}, listed: -1}
+	later := displacer{p: p, now: d.now, later: true, forming: d.forming, fruitless: newFruitless(), listed: -1}
 	planned := p.churn
 	p.churn = churn{}
 	for _, moves := range []bool{false, true} {
