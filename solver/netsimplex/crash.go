@@ -2,22 +2,26 @@ package netsimplex
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
 // crash chooses the first basis: where most arcs have room for all flow, one of cheapest paths to the ends; where all
-// flow ends at one node, one of paths to that. Elsewhere, and for nodes without a path, artificial arcs do: pivots
-// between trees that are deep from the beginning cost what they spare. It returns that node, whose flow perhaps does not
-// fit, or none.
+// flow ends at one node, one of paths to that, unless most waits on it. Elsewhere, and for nodes without a path, artificial
+// arcs do: pivots between trees that are deep from the beginning cost what they spare. It returns that node, whose flow
+// perhaps does not fit, or none.
 func (s *simplex[C]) crash() int32 {
 	if s.byDistance() {
 		return none
 	}
 	end := s.onlyEnd()
 	if end != none && (!s.pays() || !s.byOrder(end)) {
-		s.byBreadth(end)
+		if s.byBreadth(end); s.waits(end) {
+			s.abandon()
+			return none
+		}
 	}
 	return end
 }
@@ -259,6 +263,43 @@ func (s *simplex[C]) crowded() bool {
 		}
 	}
 	return excess.Sign() > 0
+}
+
+// waits tells whether most of the supply goes straight to the end on the first tree although a cheaper arc leads elsewhere, as
+// where tasks have a price of waiting, and most arcs to the end lie side by side, as where hosts are dearer the fuller they are.
+// All that is to be placed would have to leave such a tree, which holds one of those arcs in turn with all that is behind it.
+func (s *simplex[C]) waits(end int32) bool {
+	into := s.net.In(s.idAt[end])
+	last := s.child
+	for i, ref := range into {
+		last[s.placeOf[ref.Node]] = int32(i)
+	}
+	beside := 0
+	for i, ref := range into {
+		if last[s.placeOf[ref.Node]] != int32(i) {
+			beside++
+		}
+	}
+	if 2*beside < len(into) {
+		return false
+	}
+	var waiting flowgraph.Int128
+	for v := range s.root {
+		if s.nodes[v].size == 0 {
+			continue
+		}
+		supply := max(0, s.net.Supply(s.idAt[v]))
+		if waiting.Add(-supply); supply > 0 && s.nodes[v].parent == end && s.saves(v) {
+			waiting.AddMul(supply, 2)
+		}
+	}
+	return waiting.Sign() > 0
+}
+
+// saves tells whether an arc out of the node costs less than the one to its parent.
+func (s *simplex[C]) saves(v int32) bool {
+	cost := flowgraph.Cost(s.slots[s.nodes[v].pred].cost)
+	return slices.ContainsFunc(s.net.Out(s.idAt[v]), func(ref flowgraph.Ref) bool { return ref.Cost < cost && s.net.Open(ref.Arc) })
 }
 
 // onlyEnd returns the one node with demand, or none.

@@ -44,6 +44,41 @@ func TestCrowd(t *testing.T) {
 	require.Less(t, r.Work.Units, int64(100*n.NumArcs()))
 }
 
+// TestRacks: where classes may wait, and reach hosts through racks that each takes a part of, a tree on which all wait would
+// have to be left unit by unit; the simplex begins without one.
+func TestRacks(t *testing.T) {
+	const classes, racks, hosts, steps = 200, 20, 40, 4
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	sink := n.AddNode(0)
+	for range racks {
+		rack := n.AddNode(0)
+		for range hosts {
+			host := n.AddNode(0)
+			n.AddArc(rack, host, 0, 12, 5)
+			for k := range flowgraph.Cost(steps) { // the more, the dearer
+				n.AddArc(host, sink, 0, 3, 20*k)
+			}
+		}
+	}
+	for range classes {
+		tasks := int64(1 + src.Intn(80))
+		class := n.AddNode(tasks)
+		n.SetSupply(sink, n.Supply(sink)-tasks)
+		n.AddArc(class, sink, 0, tasks, flowgraph.Cost(100+src.Intn(900)))
+		for range racks / 3 {
+			some, rack := n.AddNode(0), sink+1+flowgraph.NodeID(src.Intn(racks)*(1+hosts))
+			n.AddArc(class, some, 0, max(1, tasks/5), flowgraph.Cost(src.Intn(10)))
+			n.AddArc(some, rack, 0, tasks, 20)
+			for range 4 {
+				n.AddArc(some, rack+1+flowgraph.NodeID(src.Intn(hosts)), 0, 2, flowgraph.Cost(src.Intn(30)))
+			}
+		}
+	}
+	r := solvertest.Compare(t, n, netsimplex.New())
+	require.Less(t, r.Work.Units, int64(200*n.NumArcs()))
+}
+
 // TestLikeToLike: where the cheapest arc into each end is what is wanted, it takes one pivot each.
 func TestLikeToLike(t *testing.T) {
 	const pairs, ways = 500, 5
