@@ -43,4 +43,4 @@ func (s *Scheduler) tellStall(begins bool) {
 }
 
 // errStalled refuses to wait behind a change that waits for the disk: by the time that it is done nobody may want this one any more.
-var errStalled = unavailable(ReasonStalled, "the scheduler waits for a disk that does not answer: nothing can be changed until it does")
+var errStalled = unavailable(ReasonStalled, "the scheduler waits for a disk that does not answer: nothing can be changed until it does", nil)

@@ -12,19 +12,27 @@ import (
 )
 
 // ReasonStandby is the reason, in a google.rpc.ErrorInfo of the domain "sluice", of calls that came to a scheduler which stands by for
-// another one.
+// another one. Its metadata has the name of the one that leads as "leader" and the address of its API as "address", where they are
+// known.
 const ReasonStandby = "STANDBY"
 
 // NewStandby returns a gRPC server, ready to Serve, of a scheduler that stands by for another one. Every call but that of health is
-// UNAVAILABLE, with what why says as its message. Its health is NOT_SERVING: clients that know the addresses of all schedulers, and
+// UNAVAILABLE, with what why says as its message, and with what leader says of the one that leads. Its health is NOT_SERVING: clients that know the addresses of all schedulers, and
 // look at their health, find the one that leads.
-func NewStandby(why func() string, options ...grpc.ServerOption) *grpc.Server {
+func NewStandby(why func() string, leader func() (name, address string), options ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxConnectionStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-			return unavailable(ReasonStandby, why())
+			about := map[string]string{}
+			if name, address := leader(); name != "" {
+				about["leader"] = name
+				if address != "" {
+					about["address"] = address
+				}
+			}
+			return unavailable(ReasonStandby, why(), about)
 		}),
 	}, options...)...)
 	h := health.NewServer()

@@ -130,9 +130,10 @@ func resourceError(code codes.Code, kind, name, format string, args ...any) erro
 	return withDetails(code, text, &errdetails.ResourceInfo{ResourceType: kind, ResourceName: shorten(name, maxShownPath)})
 }
 
-// unavailable is a status of a scheduler that is there and does not do what it is asked for; reason says why in a google.rpc.ErrorInfo.
-func unavailable(reason, text string) error {
-	return withDetails(codes.Unavailable, text, &errdetails.ErrorInfo{Reason: reason, Domain: "sluice"})
+// unavailable is a status of a scheduler that is there and does not do what it is asked for; reason says why in a google.rpc.ErrorInfo, with about as its
+// metadata.
+func unavailable(reason, text string, about map[string]string) error {
+	return withDetails(codes.Unavailable, text, &errdetails.ErrorInfo{Reason: reason, Domain: "sluice", Metadata: about})
 }
 
 func withDetails(code codes.Code, text string, detail protoadapt.MessageV1) error {

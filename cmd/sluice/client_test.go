@@ -475,7 +475,8 @@ func TestPersistGivesUp(t *testing.T) {
 func TestPersistWithOneThatStandsBy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := serve.NewStandby(func() string { return "member n1 stands by: n2 leads, at there:1" })
+	server := serve.NewStandby(func() string { return "member n1 stands by: n2 leads, at there:1" },
+		func() (string, string) { return "n2", "there:1" })
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
 	var notes bytes.Buffer
@@ -490,6 +491,11 @@ func TestPersistWithOneThatStandsBy(t *testing.T) {
 	require.EqualError(t, err, "member n1 stands by: n2 leads, at there:1")
 	require.Equal(t, exitUnavailable, codeOf(err))
 	require.Equal(t, "sluice: member n1 stands by: n2 leads, at there:1, trying again for up to 1s\n", notes.String())
+
+	_, err = c.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{}) // programs need not read the sentence
+	require.Len(t, status.Convert(err).Details(), 1)
+	info := status.Convert(err).Details()[0].(*errdetails.ErrorInfo)
+	require.Equal(t, map[string]string{"leader": "n2", "address": "there:1"}, info.GetMetadata())
 }
 
 func TestJobView(t *testing.T) {

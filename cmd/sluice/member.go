@@ -108,7 +108,7 @@ func (m *member) openStandby() (*server, error) {
 	if err := s.listen(m.config); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	s.grpc = serve.NewStandby(m.why, append(options, keepingAlive...)...)
+	s.grpc = serve.NewStandby(m.why, m.leader, append(options, keepingAlive...)...)
 	pages := http.NewServeMux()
 	pages.Handle("/", console.Standby(m.why))
 	pages.Handle("GET /metrics", serve.StandbyMetrics())
@@ -129,6 +129,12 @@ func (m *member) why() string {
 	default:
 		return fmt.Sprintf("member %s stands by: %s leads, at %s", m.config.Member, leader.Name, leader.API)
 	}
+}
+
+// leader returns the name of the member that leads, empty if none does, and the address of its API, empty if it is not known.
+func (m *member) leader() (name, address string) {
+	l := m.Leader()
+	return l.Name, l.API
 }
 
 // lead schedules until ctx or the term ends.
