@@ -32,13 +32,15 @@ const (
 	JobState_JOB_STATE_PENDING JobState = 2
 	// At least one task has been started.
 	JobState_JOB_STATE_RUNNING JobState = 3
-	// All tasks succeeded, or the controller did.
+	// All tasks succeeded, and it is no service; or the controller did.
 	JobState_JOB_STATE_SUCCEEDED JobState = 4
-	// All tasks have ended, none was killed, and at least one failed or was lost.
+	// All tasks have ended, none was killed, and at least one failed or was lost;
+	// or the controller failed or was lost, or the job came to its own deadline.
 	JobState_JOB_STATE_FAILED JobState = 5
 	// Tasks are being ended.
 	JobState_JOB_STATE_KILLING JobState = 6
-	// All tasks have ended and at least one was killed.
+	// All tasks have ended, a stop was asked for or at least one was killed, and
+	// it is none of the above.
 	JobState_JOB_STATE_KILLED JobState = 7
 )
 
