@@ -41,7 +41,7 @@ func (d *driver) OpenLog(ctx context.Context, req hostmgr.LogRequest) (io.ReadCl
 		folder, err = os.OpenRoot(d.state.releasedRun(req.Run.String()))
 		close(ended)
 	default:
-		err = fmt.Errorf("%w: %v", hostmgr.ErrUnknownRun, req.Run)
+		err = fmt.Errorf("%w: %v; what an ended run wrote is kept for as long as local.retention and the disk allow", hostmgr.ErrUnknownRun, req.Run)
 	}
 	d.mu.Unlock()
 	if err != nil {

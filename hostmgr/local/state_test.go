@@ -245,6 +245,8 @@ func TestRetention(t *testing.T) {
 		return errors.Is(err, hostmgr.ErrUnknownRun)
 	}
 	eventually(t, "the oldest are dropped", func() bool { return gone(ids[0]) && gone(ids[1]) })
+	_, err := f.OpenLog(t.Context(), hostmgr.LogRequest{Run: ids[0]})
+	require.ErrorContains(t, err, "kept for as long as local.retention", "who asks is told why")
 	require.Equal(t, "run\n", f.output(ids[3], 0))
 	l := hostmgr.Launch{Run: ids[3], Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
 	require.ErrorIs(t, f.Launch(t.Context(), l), hostmgr.ErrRefused, "it has ended, and its scheduler does not know that")
