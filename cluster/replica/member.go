@@ -289,10 +289,12 @@ func (m *Member) leads() bool { return m.raft.State() == raft.Leader && m.disk.e
 // begin begins a term of the elected leader.
 func (m *Member) begin() (*Term, error) {
 	number := m.raft.CurrentTerm()
+	now := time.Now()
 	if err := m.raft.Barrier(0).Error(); err != nil { // all that others appended is applied
 		return nil, err
 	}
 	t := &Term{member: m, number: number, lost: make(chan struct{}), ended: make(chan struct{})}
+	t.sure.Store(&now)
 	if err := t.announce(); err != nil {
 		return nil, err
 	}

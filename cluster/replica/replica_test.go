@@ -348,6 +348,28 @@ func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
 	g.agree(after.State())
 }
 
+// One whose process stood still does not know yet that another one may lead.
+func TestWhoStoodStillAsksWhetherItLeads(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	first, term := g.begin(1)
+	stoodStill := func() {
+		then := time.Now().Add(-time.Hour)
+		term.sure.Store(&then)
+		require.False(t, term.isSure())
+	}
+	stoodStill()
+	require.NoError(t, term.Leads())
+	require.True(t, term.isSure(), "the others have said so")
+	time.Sleep(2 * g.election)
+	require.True(t, term.isSure(), "and it goes on")
+
+	g.live[first].gate.set(true)
+	stoodStill()
+	require.ErrorIs(t, term.Leads(), ErrLost)
+	g.live[first].gate.set(false)
+}
+
 func TestABatchOfManyPieces(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)

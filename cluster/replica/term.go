@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -28,6 +29,9 @@ type Term struct {
 
 	mu     sync.Mutex
 	failed error // what an Append failed with
+
+	asking sync.Mutex
+	sure   atomic.Pointer[time.Time] // when the member led for certain
 }
 
 // State returns all that was durable when the term began. The caller owns it, and appends what it goes on with.
@@ -35,6 +39,40 @@ func (t *Term) State() *cluster.State { return t.state }
 
 // Lost is closed when the member does not lead any more.
 func (t *Term) Lost() <-chan struct{} { return t.lost }
+
+// Leads returns nil if the member leads. One whose process stood still finds out only afterwards that another one leads by now, and has
+// changed what this one knows: so it asks the others first.
+func (t *Term) Leads() error {
+	if t.isSure() {
+		return nil
+	}
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	if t.isSure() {
+		return nil
+	}
+	now, told := time.Now(), make(chan error, 1)
+	go func() { told <- t.member.raft.VerifyLeader().Error() }()
+	select {
+	case err := <-told:
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		}
+		if !t.goesOn() {
+			return ErrLost
+		}
+	case <-t.lost:
+		return ErrLost
+	}
+	t.sure.Store(&now)
+	return nil
+}
+
+// goesOn reports whether the member leads in this term, as far as it knows.
+func (t *Term) goesOn() bool { return t.member.leads() && t.member.raft.CurrentTerm() == t.number }
+
+// isSure reports whether the member has led until so short a time ago that no other one can have been elected.
+func (t *Term) isSure() bool { return time.Since(*t.sure.Load()) < t.member.config.Election/2 }
 
 // Append makes records durable on most members before it returns, all of them or none. They follow those of State and of earlier calls.
 // Records that cannot be stored are refused and change nothing; after any other error every later Append fails. It keeps no reference to
@@ -132,7 +170,11 @@ func (t *Term) lose(why string) {
 func (t *Term) watch() {
 	tick := time.NewTicker(t.member.config.Election / 10)
 	defer tick.Stop()
-	for t.member.leads() && t.member.raft.CurrentTerm() == t.number {
+	for t.goesOn() {
+		if t.isSure() {
+			now := time.Now()
+			t.sure.Store(&now)
+		}
 		select {
 		case <-tick.C:
 		case <-t.ended:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,4 +206,31 @@ func TestUnimplementedCallsNameThemselves(t *testing.T) {
 	_, err := sluicev1.NewVolumeServiceClient(a.conn).CreateVolume(t.Context(), &sluicev1.CreateVolumeRequest{})
 	require.Equal(t, codes.Unimplemented, status.Code(err))
 	require.Contains(t, err.Error(), "CreateVolume")
+}
+
+// One that does not lead any more answers nothing: what it knows may be old.
+func TestWhoDoesNotLeadAnswersNothing(t *testing.T) {
+	var lost atomic.Bool
+	a := newAPITestWith(t, func(c *Config) {
+		c.Leads = func() error {
+			if lost.Load() {
+				return errors.New("lost")
+			}
+			return nil
+		}
+	})
+	_, err := a.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{Name: "job"})
+	require.Equal(t, codes.NotFound, status.Code(err))
+	lost.Store(true)
+	standsBy := func(err error) {
+		t.Helper()
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		require.Equal(t, ReasonStandby, status.Convert(err).Details()[0].(*errdetails.ErrorInfo).GetReason())
+	}
+	_, err = a.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{Name: "job"})
+	standsBy(err)
+	watch, err := a.jobs.WatchJobs(t.Context(), &sluicev1.WatchJobsRequest{})
+	require.NoError(t, err)
+	_, err = watch.Recv()
+	standsBy(err)
 }

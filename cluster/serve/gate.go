@@ -47,6 +47,9 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 // begin lets a call in, or says why not.
 func (g gate) begin(ctx context.Context, method string) (c *call, err error) {
 	c = &call{method: method}
+	if leads := g.s.config.Leads; leads != nil && leads() != nil {
+		return c, unavailable(ReasonStandby, "this scheduler does not lead any more: ask the one that does", nil)
+	}
 	c.shown, c.from = credentialsOf(ctx)
 	known := false
 	if c.row, known = rows[strings.TrimPrefix(method, "/")]; !known {

@@ -43,7 +43,10 @@ type Config struct {
 	Audit    *slog.Logger // of who did what; nil drops it
 	// Members asks all schedulers that have the same history how they are doing, in the order of the configuration; nil: it is alone.
 	Members func(context.Context) []*sluicev1.Member
-	Traces  *Traces // of calls and cycles; nil traces nothing. Whoever made them closes them when Run has ended
+	// Leads, if there is one, returns nil if this scheduler leads those that have the same history. It is asked before each call is
+	// answered.
+	Leads  func() error
+	Traces *Traces // of calls and cycles; nil traces nothing. Whoever made them closes them when Run has ended
 
 	// Rest, if there is one, is called when a cycle is over and nothing has changed since. It must return at once.
 	Rest func()

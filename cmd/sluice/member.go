@@ -140,7 +140,7 @@ func (m *member) leader() (name, address string) {
 // lead schedules until ctx or the term ends.
 func (m *member) lead(ctx context.Context, term *replica.Term) error {
 	s, err := openServer(m.config, m.config.StateDir, func() (*history, error) {
-		return &history{journal: term, state: term.State(), close: func() error { return nil }, members: m.members}, nil
+		return &history{journal: term, state: term.State(), close: func() error { return nil }, members: m.members, leads: term.Leads}, nil
 	}, m.log)
 	if errors.Is(err, replica.ErrLost) {
 		return nil

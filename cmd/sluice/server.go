@@ -64,6 +64,7 @@ type history struct {
 	journal serve.Checkpointer
 	state   *cluster.State
 	members func(context.Context) []*sluicev1.Member // nil: it is alone
+	leads   func() error                             // nil: it is alone
 	close   func() error
 }
 
@@ -146,6 +147,7 @@ func openServer(c config.Scheduler, dir string, open func() (*history, error), l
 		Journal:          s.history.journal,
 		State:            s.history.state,
 		Members:          s.history.members,
+		Leads:            s.history.leads,
 		Planner:          means.planner,
 		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
