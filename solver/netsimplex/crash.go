@@ -29,22 +29,45 @@ func (s *simplex[C]) crash() int32 {
 // open has the cheapest arc that a source has to each end enter first, where there are several ends: where most of that is what is
 // wanted in the end, as in assignment, nearly all is done (the column minimum start of F. Glover, D. Karney, D. Klingman and
 // A. Napier, A computation study on start procedures, basis change criteria, and solution algorithms for transportation
-// problems, Management Science 20, 1974).
+// problems, Management Science 20, 1974). An arc that is dearer than another one by which its source may reach ends through others, as
+// the price of a way around has it, would have to be left again.
 func (s *simplex[C]) open() {
+	const unknown = math.MinInt64
+	through := s.need // of a source: what its cheapest arc to another node than an end costs
+	for v := range s.root {
+		through[v] = unknown
+	}
 	for v := range s.root {
 		if s.nodes[v].size == 0 || s.net.Supply(s.idAt[v]) >= 0 {
 			continue
 		}
-		cheapest, least := flowgraph.NoArc, flowgraph.Cost(0)
+		cheapest, least, from := flowgraph.NoArc, flowgraph.Cost(0), none
 		for _, ref := range s.net.In(s.idAt[v]) {
 			if (cheapest == flowgraph.NoArc || ref.Cost < least) && s.net.Supply(ref.Node) > 0 && s.net.Upper(ref.Arc) > 0 {
-				cheapest, least = ref.Arc, ref.Cost
+				cheapest, least, from = ref.Arc, ref.Cost, s.placeOf[ref.Node]
 			}
 		}
-		if cheapest != flowgraph.NoArc {
+		if cheapest == flowgraph.NoArc {
+			continue
+		}
+		if through[from] == unknown {
+			through[from] = s.through(s.idAt[from])
+		}
+		if int64(least) <= through[from] {
 			s.opening = append(s.opening, s.slotOf[cheapest])
 		}
 	}
+}
+
+// through returns what the cheapest open arc out of the node costs that leads to a node which is no end, MaxInt64 where there is none.
+func (s *simplex[C]) through(v flowgraph.NodeID) int64 {
+	least := int64(math.MaxInt64)
+	for _, ref := range s.net.Out(v) {
+		if int64(ref.Cost) < least && s.net.Open(ref.Arc) && s.net.Supply(ref.Node) >= 0 {
+			least = int64(ref.Cost)
+		}
+	}
+	return least
 }
 
 // A smaller network than one of fewNodes takes the simplex hardly longer than it takes to find its shortest paths. A variable
@@ -289,17 +312,15 @@ func (s *simplex[C]) waits(end int32) bool {
 			continue
 		}
 		supply := max(0, s.net.Supply(s.idAt[v]))
-		if waiting.Add(-supply); supply > 0 && s.nodes[v].parent == end && s.saves(v) {
-			waiting.AddMul(supply, 2)
+		if waiting.Add(-supply); supply > 0 && s.nodes[v].parent == end {
+			cost := flowgraph.Cost(s.slots[s.nodes[v].pred].cost)
+			saves := func(ref flowgraph.Ref) bool { return ref.Cost < cost && s.net.Open(ref.Arc) }
+			if slices.ContainsFunc(s.net.Out(s.idAt[v]), saves) {
+				waiting.AddMul(supply, 2)
+			}
 		}
 	}
 	return waiting.Sign() > 0
-}
-
-// saves tells whether an arc out of the node costs less than the one to its parent.
-func (s *simplex[C]) saves(v int32) bool {
-	cost := flowgraph.Cost(s.slots[s.nodes[v].pred].cost)
-	return slices.ContainsFunc(s.net.Out(s.idAt[v]), func(ref flowgraph.Ref) bool { return ref.Cost < cost && s.net.Open(ref.Arc) })
 }
 
 // onlyEnd returns the one node with demand, or none.

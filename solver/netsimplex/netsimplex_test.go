@@ -98,6 +98,32 @@ func TestLikeToLike(t *testing.T) {
 	require.LessOrEqual(t, solvertest.Compare(t, n, netsimplex.New()).Work.Steps, int64(pairs))
 }
 
+// TestFallback: where a few have a dear arc to their ends and much narrow room elsewhere, that arc does not enter first: all would have
+// to be moved from it, little by little.
+func TestFallback(t *testing.T) {
+	const nodes, ways, pairs = 2000, 10, 5
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range nodes {
+		n.AddNode(0)
+	}
+	for range nodes * ways {
+		room := int64(1)
+		if src.Intn(4) == 0 {
+			room = 1_000_000
+		}
+		n.AddArc(flowgraph.NodeID(src.Intn(nodes)), flowgraph.NodeID(src.Intn(nodes)), 0, room, flowgraph.Cost(1+src.Intn(1000)))
+	}
+	for pair := range flowgraph.NodeID(pairs) {
+		amount := int64(100_000 * (1 + src.Intn(9)))
+		n.SetSupply(pair, amount)
+		n.SetSupply(nodes-1-pair, -amount)
+		n.AddArc(pair, nodes-1-pair, 0, 10_000_000, 100_000)
+	}
+	r := solvertest.Compare(t, n, netsimplex.New())
+	require.Less(t, r.Work.Units, int64(220*n.NumArcs()))
+}
+
 // TestProject: without a cycle, and where flow runs for what it gains, the simplex begins with a
 // tree of shortest paths that are wide enough, be they of many arcs.
 func TestProject(t *testing.T) {
