@@ -2,7 +2,7 @@
 // one, watches its effort, and lets two race when the first takes long.
 //
 // From zero, where a few ways may do they are looked for in the network itself, before
-// anything is read in. Networks where little flows through many nodes go to repair, those of sources whose arcs
+// anything is read in. Networks where little flows through many nodes mostly go to repair, those of sources whose arcs
 // hardly have a price, and those where
 // single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
 // that are mostly sources of single tasks, or where each of them could have a node of its own,
@@ -65,7 +65,7 @@ const (
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// fewNodes is how many nodes there must be for one unit of flow if repair is to
-	// give the first answer, and fewPatience its patience then, fewLayered where most arcs
+	// give the first answer, unless each could have a node of its own, and fewPatience its patience then, fewLayered where most arcs
 	// leave sources. Where they do not, ways are long: more than fewUnits would take it that long, and the
 	// simplex gives the answer.
 	fewUnits, fewNodes, fewPatience, fewLayered = 16, 8, 4, 8

@@ -226,6 +226,26 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 	}
 }
 
+// TestFewTasksWithManyPlaces: of tasks that have many more places than there are tasks assignment gives the first answer, few as they are.
+func TestFewTasksWithManyPlaces(t *testing.T) {
+	const tasks, places = 30, 400
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	sink := n.AddNode(-tasks)
+	for range places {
+		n.AddArc(n.AddNode(0), sink, 0, 1, 0)
+	}
+	for range tasks {
+		task := n.AddNode(1)
+		for place := range flowgraph.NodeID(places) {
+			n.AddArc(task, sink+1+place, 0, 1, flowgraph.Cost(10*place+flowgraph.NodeID(src.Intn(1000))))
+		}
+	}
+	s := New()
+	solvertest.Compare(t, n, s)
+	require.IsType(t, &assignment.Solver{}, s.teller)
+}
+
 // TestLargeCore: where tasks, fewer than the other nodes, all have to pass the same node, repair
 // gives the first answer. What they like is closed; if it is open, assignment gives it. After that a
 // shock and small changes must not show.

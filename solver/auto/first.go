@@ -38,7 +38,7 @@ func (s *Solver) survey(n *flowgraph.Network) {
 	}
 	free := unpriced(n)
 	classes := s.layered && !s.single && !s.apart && free && n.NegativeArcs() == 0
-	s.ready = s.crowd || classes || few(n, s.layered)
+	s.ready = s.crowd || classes || !s.apart && few(n, s.layered)
 	if s.trial = s.ready; s.trial {
 		switch s.patience = fewPatience; {
 		case s.crowd || classes:
