@@ -18,9 +18,9 @@
 // starts beside a simplex that takes long from zero: where most arcs are of
 // classes repair, else cost scaling, which of a large network reads the same arcs
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
-// later races. Where the simplex spends its work on a deep tree, and arcs that gain
-// hardly get fewer, cost scaling starts sooner, and alone, or beside the simplex if the tree was
-// deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
+// later races. Where flow spreads, so that ever more arcs gain, or the simplex spends its work on a
+// deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone, or beside
+// the simplex if the tree was deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
 // negative as soon as the simplex has begun to walk.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
@@ -138,8 +138,8 @@ type Solver struct {
 	// much more its challenger works without it.
 	spent, alone int64
 	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most,
-	// at the first look or in a deep tree; last is how many did at the last look where wary.
-	gaining, most, last int
+	// at the first look or in a deep tree; last is how many did at the last look where wary, early at the first where not layered.
+	gaining, most, last, early int
 	// rooted: the tree was deep already when it was looked at first, and some flow runs for what it gains. The
 	// simplex may then be faster all the same, and goes on beside cost scaling.
 	rooted bool

@@ -364,6 +364,34 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
+// TestSpreads: where many ways through narrow streets find ever more arcs that gain, cost scaling goes on alone and wins.
+func TestSpreads(t *testing.T) {
+	const width = 110
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range width * width {
+		n.AddNode(0)
+	}
+	for v := range flowgraph.NodeID(width * width) {
+		for _, w := range []flowgraph.NodeID{v + 1, v + width} {
+			if w < width*width && (w != v+1 || w%width > 0) {
+				n.AddArc(v, w, 0, 1, flowgraph.Cost(1+src.Intn(10)))
+				n.AddArc(w, v, 0, 1, flowgraph.Cost(1+src.Intn(10)))
+			}
+		}
+	}
+	for row := range flowgraph.NodeID(width) {
+		n.SetSupply(row*width, 1)
+		n.SetSupply(row*width+width-1, -1)
+	}
+	s := New()
+	r, err := s.Solve(n, solver.Budget{})
+	require.NoError(t, err)
+	require.NoError(t, solver.Verify(n, r))
+	require.IsType(t, &costscaling.Solver{}, s.teller)
+	require.Less(t, r.Work.Units, int64(25_000_000), "the simplex takes twice its head start")
+}
+
 // TestRelaxation: what is soon in balance nearly everywhere is left to relaxation, and repair takes over; what is not goes to
 // others.
 func TestRelaxation(t *testing.T) {

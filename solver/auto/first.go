@@ -292,7 +292,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
 			return r, err
 		}
-		deep := !s.layered && s.slow(start) || s.wary && s.walks(start/looks)
+		deep := !s.layered && (s.spreads() || s.slow(start)) || s.wary && s.walks(start/looks)
 		if deep || s.lags(limit/2) {
 			if s.scale(n); !deep || s.rooted || s.wary && s.settled(s.last) {
 				s.alone = 0
@@ -326,6 +326,16 @@ func (s *Solver) slow(start int64) bool {
 		return false
 	}
 	return s.spent >= start || before > 0 && 2*looks*s.spent > 5*start && s.gaining > looks*(before-s.gaining)
+}
+
+// spreads tells whether half as many arcs again gain as when the simplex was looked at first: flow then finds its way to where it has
+// not been, as over the many narrow arcs of a grid, and there is as much ahead as ever.
+func (s *Solver) spreads() bool {
+	g := s.simplex.Gaining()
+	if s.early == 0 {
+		s.early = g
+	}
+	return 2*g > 3*s.early
 }
 
 // walks tells whether the simplex, which has spent as much as from, has begun to walk among trees of one cost:

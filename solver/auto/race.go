@@ -72,7 +72,7 @@ func (s *Solver) rival() solver.Solver {
 
 // endRace frees what a race needed.
 func (s *Solver) endRace() {
-	s.racing, s.spent, s.alone, s.gaining, s.last, s.most = false, 0, 0, 0, 0, 0
+	s.racing, s.spent, s.alone, s.gaining, s.last, s.most, s.early = false, 0, 0, 0, 0, 0, 0
 	if a, ok := s.challenger.(*anew); ok {
 		a.units = nil
 	}
