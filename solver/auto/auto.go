@@ -21,7 +21,7 @@
 // later races. Where flow spreads, so that ever more arcs gain, or the simplex spends its work on a
 // deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone, or beside
 // the simplex if the tree was deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
-// negative as soon as the simplex has begun to walk.
+// negative as soon as the simplex has begun to walk; where all have the same, beside the simplex after the first look at that.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
 // gone in the next, repair would keep nothing of what it knows, and the simplex answers

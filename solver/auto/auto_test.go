@@ -299,7 +299,7 @@ func TestLargeCore(t *testing.T) {
 
 // TestLongWays: where even few units have so far to go, as through a square in which all ways cost the same, that
 // repair passes most nodes for each, the simplex gives the first answer, and repair goes on from it. One arc has a lower
-// bound: else paths would answer.
+// bound, else paths would answer, and another cost, else cost scaling would.
 func TestLongWays(t *testing.T) {
 	const side, units = 100, 12
 	n := flowgraph.New()
@@ -318,7 +318,7 @@ func TestLongWays(t *testing.T) {
 		n.SetSupply(k*side, 1)
 		n.SetSupply((side-k)*side-1, -1)
 	}
-	n.SetBounds(n.AddArc(0, 1, 0, 1, 1), 1, 1)
+	n.SetBounds(n.AddArc(0, 1, 0, 1, 2), 1, 1)
 	require.True(t, few(n, false))
 	s := New()
 	solvertest.Compare(t, n, s)
@@ -364,32 +364,56 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// TestSpreads: where many ways through narrow streets find ever more arcs that gain, cost scaling goes on alone and wins.
-func TestSpreads(t *testing.T) {
-	const width = 110
+// narrowGrid returns a grid whose arcs have room for one unit and cost up to most, with a way to be found along each row.
+func narrowGrid(width, most int) *flowgraph.Network {
 	src := solvertest.Seeded(1)
 	n := flowgraph.New()
 	for range width * width {
 		n.AddNode(0)
 	}
-	for v := range flowgraph.NodeID(width * width) {
-		for _, w := range []flowgraph.NodeID{v + 1, v + width} {
-			if w < width*width && (w != v+1 || w%width > 0) {
-				n.AddArc(v, w, 0, 1, flowgraph.Cost(1+src.Intn(10)))
-				n.AddArc(w, v, 0, 1, flowgraph.Cost(1+src.Intn(10)))
+	side := flowgraph.NodeID(width)
+	for v := range side * side {
+		for _, w := range []flowgraph.NodeID{v + 1, v + side} {
+			if w < side*side && (w != v+1 || w%side > 0) {
+				n.AddArc(v, w, 0, 1, flowgraph.Cost(1+src.Intn(most)))
+				n.AddArc(w, v, 0, 1, flowgraph.Cost(1+src.Intn(most)))
 			}
 		}
 	}
-	for row := range flowgraph.NodeID(width) {
-		n.SetSupply(row*width, 1)
-		n.SetSupply(row*width+width-1, -1)
+	for row := range side {
+		n.SetSupply(row*side, 1)
+		n.SetSupply(row*side+side-1, -1)
 	}
+	return n
+}
+
+// TestSpreads: where many ways through narrow streets find ever more arcs that gain, cost scaling goes on alone and wins.
+func TestSpreads(t *testing.T) {
+	n := narrowGrid(110, 10)
 	s := New()
 	r, err := s.Solve(n, solver.Budget{})
 	require.NoError(t, err)
 	require.NoError(t, solver.Verify(n, r))
 	require.IsType(t, &costscaling.Solver{}, s.teller)
 	require.Less(t, r.Work.Units, int64(25_000_000), "the simplex takes twice its head start")
+}
+
+// TestLevelCosts: where all arcs cost the same, cost scaling starts beside the simplex once that was looked at.
+func TestLevelCosts(t *testing.T) {
+	for _, other := range []flowgraph.Cost{0, 1} {
+		n := narrowGrid(110, 1)
+		n.SetCost(0, 1+other)
+		step := solver.Budget{Work: (headStart + headStartEach*int64(n.NumNodes()+n.NumArcs())) / looks}
+		s := New()
+		r, err := s.Solve(n, step)
+		require.NoError(t, err)
+		require.Equal(t, solver.BudgetSpent, r.Status)
+		require.Equal(t, other == 0, s.racing)
+		require.Zero(t, s.alone)
+		r, err = s.Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.NoError(t, solver.Verify(n, r))
+	}
 }
 
 // TestRelaxation: what is soon in balance nearly everywhere is left to relaxation, and repair takes over; what is not goes to

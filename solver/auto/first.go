@@ -37,6 +37,7 @@ func (s *Solver) survey(n *flowgraph.Network) {
 		return
 	}
 	free := unpriced(n)
+	s.level = level(n)
 	classes := s.layered && !s.single && !s.apart && free && n.NegativeArcs() == 0
 	s.ready = s.crowd || classes || !s.apart && few(n, s.layered)
 	if s.trial = s.ready; s.trial {
@@ -49,7 +50,7 @@ func (s *Solver) survey(n *flowgraph.Network) {
 		if s.crowd {
 			s.repair.Tire(crowdStamina)
 		}
-	} else if !s.layered && !free && s.diffuse {
+	} else if !s.layered && !free && s.diffuse && !s.level {
 		s.relaxes, s.relaxed = relax.New(), 0
 	} else if !s.layered && free {
 		if s.wary = n.NegativeArcs() == 0 && n.FreeArcs() < n.NumArcs(); !s.wary {
@@ -293,11 +294,11 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 			return r, err
 		}
 		deep := !s.layered && (s.spreads() || s.slow(start)) || s.wary && s.walks(start/looks)
-		if deep || s.lags(limit/2) {
+		if deep || s.level || s.lags(limit/2) {
 			if s.scale(n); !deep || s.rooted || s.wary && s.settled(s.last) {
 				s.alone = 0
 			}
-			if s.layered {
+			if s.layered && !s.level {
 				s.challenger = repair.New()
 			}
 			return r, nil

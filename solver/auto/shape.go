@@ -20,6 +20,8 @@ type shape struct {
 	// diffuse: relaxation may do: there are many nodes with some arcs each, none with very many, and flow begins at many, or none is
 	// supplied: then half as many nodes are enough.
 	diffuse, supplied bool
+	// level: all arcs have the same cost, which is not 0. There are very many trees of one cost then.
+	level bool
 }
 
 // layers finds the shape of n.
@@ -138,4 +140,19 @@ func few(n *flowgraph.Network, layered bool) bool {
 func unpriced(n *flowgraph.Network) bool {
 	nodes, arcs := n.NumNodes(), n.NumArcs()
 	return freeArcs*(arcs-n.FreeArcs()) <= arcs && arcs <= nodes*nodes
+}
+
+// level tells whether all arcs have the same cost, which is not 0.
+func level(n *flowgraph.Network) bool {
+	cost := flowgraph.Cost(0)
+	for a := range n.ArcBound() {
+		d := n.Arc(flowgraph.ArcID(a))
+		if cost == 0 {
+			cost = d.Cost // 0 where there is no arc any more
+		}
+		if d.Tail >= 0 && (d.Cost != cost || cost == 0) {
+			return false
+		}
+	}
+	return cost != 0
 }
