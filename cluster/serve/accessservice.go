@@ -227,7 +227,7 @@ func mayCreateToken(in reading, who *access.Caller, request proto.Message) error
 	r := request.(*sluicev1.CreateTokenRequest)
 	switch {
 	case who.Token != "":
-		return denied(who, "make a token by means of a token", "a client certificate")
+		return lacking(who, "make a token by means of a token", "a client certificate")
 	case who.IsOperator(in):
 		return nil
 	case r.GetUser() != "" && r.GetUser() != who.User:
@@ -243,11 +243,10 @@ func mayListTokens(in reading, who *access.Caller, request proto.Message) error 
 	if who.IsOperator(in) || who.Job == 0 && (user == "" || user == who.User) {
 		return nil
 	}
-	what := "see tokens"
-	if user != "" {
-		what += " of " + quote(user)
+	if user == "" || user == who.User {
+		return lacking(who, "see tokens", unbound)
 	}
-	return denied(who, what, "the role operator")
+	return denied(who, "see tokens of "+quote(user), "the role operator")
 }
 
 // mayRevokeToken: one that is not the caller's is to him as if it were not there.

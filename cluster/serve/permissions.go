@@ -128,7 +128,19 @@ func audited(r row) row {
 	return r
 }
 
+// unbound is what a token for one job lacks, whatever roles its user has.
+const unbound = "a credential that is good for more than one job"
+
+// denied says what the caller lacks for what a role or an access list allows, neither of which a token for one job has.
 func denied(who *access.Caller, what, needs string) error {
+	if who.Job != 0 {
+		needs += ", with " + unbound
+	}
+	return lacking(who, what, needs)
+}
+
+// lacking is denied where it is all the same what the caller's credential is good for.
+func lacking(who *access.Caller, what, needs string) error {
 	name := "user " + quote(who.User)
 	if who.Job != 0 {
 		name = "a token for one job"
@@ -183,7 +195,7 @@ func mayChangeJob(in reading, who *access.Caller, request proto.Message) error {
 	if err != nil || j == nil || who.MayChange(in, j) {
 		return err
 	}
-	return denied(who, "change job "+quote(string(j.Spec.Name)), "its owner, or who administers its pool")
+	return lacking(who, "change job "+quote(string(j.Spec.Name)), "its owner, or who administers its pool")
 }
 
 func mayUpdateJob(in reading, who *access.Caller, request proto.Message) error {

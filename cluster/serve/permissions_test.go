@@ -145,6 +145,31 @@ func TestEveryRoleWithEveryCall(t *testing.T) {
 	}
 }
 
+// No role helps a token for one job with what is not about that job, and it does not say so.
+func TestAJobsTokenIsToldThatItTakesAnother(t *testing.T) {
+	in := policyState(t)
+	for _, roles := range [][]cluster.Role{nil, {cluster.Operator}} {
+		who := &access.Caller{User: "ann", Job: 1, Token: "t", Roles: roles}
+		for method, entry := range policyTable {
+			request := proto.Clone(entry.request)
+			adopt(who, request)
+			err := (&call{row: rows[apiPackage+"."+method], who: who}).allow(in, request)
+			if status.Code(err) == codes.PermissionDenied && method != "AccessService/CreateToken" {
+				require.ErrorContains(t, err, "a credential that is good for more than one job", method)
+			}
+		}
+	}
+	for user, says := range map[string]string{"vera": "it takes its owner, or who administers its pool", "adam": ""} {
+		err := mayChangeJob(in, &access.Caller{User: user, Job: 1, Token: "t"}, &sluicev1.StopJobRequest{Name: "job"})
+		if says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, says, "there a role does")
+		require.NotContains(t, err.Error(), "more than one job")
+	}
+}
+
 // Every call that the server answers has a row, and every one of ours an entry in the table of the test above. A new call
 // is refused to everybody until it has both.
 func TestEveryCallHasARow(t *testing.T) {
@@ -193,7 +218,7 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 		"a token for another":      {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{User: "ann"}, "operator"},
 		"a token with a group":     {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{Groups: []string{"ops"}}, "groups"},
 		"a token for a job":        {"AccessService/CreateToken", 'w', &sluicev1.CreateTokenRequest{Job: "job"}, ""},
-		"tokens of a job's token":  {"AccessService/ListTokens", 'j', &sluicev1.ListTokensRequest{}, "may not see tokens: it takes the role operator"},
+		"tokens of a job's token":  {"AccessService/ListTokens", 'j', &sluicev1.ListTokensRequest{}, "may not see tokens: it takes a credential that is good for more than one job"},
 		"a token for a hidden job": {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{Job: "job"}, "no such job"},
 	} {
 		who := policyCallers[tt.who]
