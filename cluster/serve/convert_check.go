@@ -76,21 +76,25 @@ func httpCheckFrom(p *sluicev1.HttpCheck, path string, v *violations) *cluster.H
 	return c
 }
 
+// portRefFrom converts a reference to a port. One that is refused comes out as a fixed number, which needs no asking for: nothing more
+// is to be said of it.
 func portRefFrom(p *sluicev1.PortRef, path string, v *violations) cluster.PortRef {
 	switch k := p.GetKind().(type) {
 	case *sluicev1.PortRef_Number:
 		checkRange(int64(k.Number), 1, 65535, "", child(path, "number"), v)
-		return cluster.PortRef{Number: uint16(k.Number)}
+		return cluster.PortRef{Number: uint16(min(max(k.Number, 1), 65535))}
 	case *sluicev1.PortRef_Name:
-		if k.Name == "" {
-			v.Invalid(child(path, "name"), "is empty: a name of resources.ports.dynamic_names")
+		if k.Name != "" {
+			return cluster.PortRef{Name: k.Name}
 		}
-		return cluster.PortRef{Name: k.Name}
+		v.Invalid(child(path, "name"), "is empty: a name of resources.ports.dynamic_names")
 	case *sluicev1.PortRef_DynamicIndex:
+		if k.DynamicIndex < maxPorts {
+			return cluster.PortRef{Index: uint16(k.DynamicIndex)}
+		}
 		checkRange(int64(k.DynamicIndex), 0, maxPorts-1, "from 0", child(path, "dynamic_index"), v)
-		return cluster.PortRef{Index: uint16(k.DynamicIndex)}
 	default:
 		v.Invalid(path, "is required: a number, a name or a dynamic_index")
-		return cluster.PortRef{}
 	}
+	return cluster.PortRef{Number: 1}
 }

@@ -287,6 +287,28 @@ func TestBadTasks(t *testing.T) {
 	}
 }
 
+// Of a port that is refused it is not said too that the task does not ask for it.
+func TestAPortIsRefusedOnce(t *testing.T) {
+	for name, port := range map[string]*sluicev1.PortRef{
+		"no kind": {}, "nothing": nil,
+		"number 0":      {Kind: &sluicev1.PortRef_Number{}},
+		"number 65,536": {Kind: &sluicev1.PortRef_Number{Number: 65536}},
+		"no name":       {Kind: &sluicev1.PortRef_Name{}},
+		"index 1,000":   {Kind: &sluicev1.PortRef_DynamicIndex{DynamicIndex: maxPorts}},
+	} {
+		spec := sleepJob("job")
+		spec.Type, spec.Restart = sluicev1.JobType_JOB_TYPE_STATELESS, nil
+		spec.Task.Processes[0].HealthChecks = []*sluicev1.HealthCheck{{Check: &sluicev1.HealthCheck_Http{Http: &sluicev1.HttpCheck{Port: port}}}}
+		var check, endpoint violations
+		jobSpecFrom(spec, "spec", &check)
+		require.Len(t, check.list, 1, "%s: %v", name, check.list)
+		spec.Task.Processes[0].HealthChecks = nil
+		spec.Discovery = &sluicev1.DiscoveryPolicy{Endpoints: []*sluicev1.DiscoveryEndpoint{{Name: "web", Port: port}}}
+		jobSpecFrom(spec, "spec", &endpoint)
+		require.Len(t, endpoint.list, 1, "%s: %v", name, endpoint.list)
+	}
+}
+
 // TestCapabilities: a job that no host manager of the cluster can run is refused by field; where there are no hosts
 // nobody can know, and it waits.
 func TestCapabilities(t *testing.T) {
