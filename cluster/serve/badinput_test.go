@@ -137,6 +137,10 @@ var badSpecs = []struct {
 		s.Type, s.Restart = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(3)}
 	}, codes.InvalidArgument, "spec.restart.max_failures", "runs again however often"},
 	{"listed for no time", func(s *sluicev1.JobSpec) { s.TtlAfterFinish = durationpb.New(0) }, codes.InvalidArgument, "spec.ttl_after_finish", "is 0 s"},
+	{"listed for less than no time", func(s *sluicev1.JobSpec) { s.TtlAfterFinish = durationpb.New(-5 * time.Second) }, codes.InvalidArgument, "spec.ttl_after_finish", "is -5s: 1ns to 87600h0m0s"},
+	{"progress read backwards", func(s *sluicev1.JobSpec) {
+		s.Progress = &sluicev1.ProgressPolicy{Interval: durationpb.New(-time.Second)}
+	}, codes.InvalidArgument, "spec.progress.interval", "is -1s: 1ns to 87600h0m0s"},
 	{"a number of daemons", func(s *sluicev1.JobSpec) {
 		s.Type, s.Instances = sluicev1.JobType_JOB_TYPE_DAEMON, proto.Uint32(3)
 	}, codes.InvalidArgument, "spec.instances", "one on every host"},
@@ -240,7 +244,7 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.limits.max_running_instances", "is 0: 1 to"},
 	{"no time to run", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{MaxRunTime: durationpb.New(-1)}
-	}, codes.InvalidArgument, "spec.limits.max_run_time", "0s to"},
+	}, codes.InvalidArgument, "spec.limits.max_run_time", "1ns to"},
 	{"deadline that is past", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{Deadline: timestamppb.New(time.Unix(1.5e9, 0))}
 	}, codes.InvalidArgument, "spec.limits.deadline", "is 2017-07-14T02:40:00Z: that is past"},

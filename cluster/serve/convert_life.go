@@ -39,9 +39,11 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 	}
 	speculationFrom(p, job, child(path, "speculation"), v)
 	if p.Progress != nil {
-		job.Progress = durationFrom(p.Progress.Interval, defaultProgress, maxTime, child(path, "progress.interval"), v)
-		if job.Progress == 0 {
-			v.Invalid(child(path, "progress.interval"), "is 0: leave progress out where tasks report none")
+		at, every := child(path, "progress.interval"), p.Progress.Interval
+		if every != nil && every.GetSeconds() == 0 && every.GetNanos() == 0 {
+			v.Invalid(at, "is 0: leave progress out where tasks report none")
+		} else {
+			job.Progress = durationOr(every, defaultProgress, 1, maxTime, at, v)
 		}
 	}
 	switch job.Type {

@@ -76,11 +76,11 @@ func limitsFrom(p *sluicev1.JobLimits, job *cluster.JobSpec, path string, v *vio
 
 // positiveFrom converts a duration that is 0 where it is unset, and only there.
 func positiveFrom(d *durationpb.Duration, path string, v *violations) time.Duration {
-	n := durationFrom(d, 0, maxTime, path, v)
-	if d != nil && n == 0 && d.CheckValid() == nil && d.AsDuration() == 0 {
+	if d != nil && d.GetSeconds() == 0 && d.GetNanos() == 0 {
 		v.Invalid(path, "is 0 s: more than that, or leave it out")
+		return 0
 	}
-	return n
+	return durationOr(d, 0, 1, maxTime, path, v)
 }
 
 // boundsTo is the reverse of boundsFrom.
