@@ -49,12 +49,17 @@ type Token struct {
 	Note    string `cbor:",omitempty"` // for people
 }
 
-// Mode is what an operator has switched off.
+// Mode is what an operator has switched off, and what waits since the cluster was restored from a snapshot.
 type Mode struct {
 	ReadOnly          bool `cbor:",omitempty"` // calls that change something are refused
 	SchedulingStopped bool `cbor:",omitempty"` // nothing is placed
 	KillingStopped    bool `cbor:",omitempty"` // nothing is killed, preempted or moved
+	// Restored: nothing is placed, until host managers have told what they run that the snapshot does not know, and that has ended.
+	Restored bool `cbor:",omitempty"`
 }
+
+// PlacesNothing reports whether nothing is placed, whatever the reason.
+func (m Mode) PlacesNothing() bool { return m.SchedulingStopped || m.Restored }
 
 // MaxTokens and MaxRoleBindings bound what is kept of each.
 const (

@@ -251,10 +251,10 @@ const Forgettable = 10_000_000
 // Forget makes of a part of a snapshot one from which another history can go on than the one that did, which gave out revisions,
 // numbers of jobs and numbers of runs that nobody remembers: host managers know them, and watchers. None of them is given out
 // again: all jobs have the revision, which is later than any that was given out, and new jobs and runs are numbered from beyond
-// what may have been forgotten.
+// what may have been forgotten. What was started under those numbers may go on, so that nothing is placed at first.
 func (r *Restored) Forget(revision uint64) {
 	if h := r.Header; h != nil {
-		h.Revision, h.NextJob = revision, h.NextJob+Forgettable
+		h.Revision, h.NextJob, h.Mode.Restored = revision, h.NextJob+Forgettable, true
 	}
 	for _, j := range r.Jobs {
 		j.Revision, j.Forgotten = revision, j.Forgotten+Forgettable

@@ -87,12 +87,14 @@ func emitAll(tx *Tx, p *places, step []cluster.Event) error {
 	return nil
 }
 
-// switchedOn refuses a step that an operator has switched off since the plan was made: he has been told that it is not done any more.
+// switchedOn refuses a step that is switched off since the plan was made: an operator has been told that it is not done any more.
 func switchedOn(mode cluster.Mode, step []cluster.Event) error {
 	leaves := func(e cluster.Event) bool { _, is := e.(*cluster.TaskPreempted); return is }
 	switch {
 	case mode.SchedulingStopped:
 		return errors.New("rules: scheduling is switched off")
+	case mode.Restored:
+		return errors.New("rules: what runs since the snapshot is not known yet")
 	case mode.KillingStopped && slices.ContainsFunc(step, leaves):
 		return errors.New("rules: killing is switched off: nobody is asked to leave")
 	}

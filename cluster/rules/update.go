@@ -615,7 +615,7 @@ func unplacedFrom(t *cluster.Task, j *cluster.Job, u *cluster.Update, since clus
 // since returns from when on what an instance waits for may come about: not while no scheduler is there, or nothing is placed, or
 // the update is paused.
 func (r *rollout) since() cluster.Time {
-	if r.tx.State().Mode().SchedulingStopped {
+	if r.tx.State().Mode().PlacesNothing() {
 		return r.tx.Now()
 	}
 	return max(r.tx.State().ModeSince(), r.u.Resumed)

@@ -36,6 +36,11 @@ func (a *clusterService) GetStatus(ctx context.Context, _ *sluicev1.GetStatusReq
 		Solver:    a.about.Solver,
 		Mode:      modeTo(s.Mode()),
 	}
+	if s.Mode().Restored {
+		for _, name := range a.s.shards.untold(s) {
+			answer.AwaitedShards = append(answer.AwaitedShards, string(name))
+		}
+	}
 	if total := poolTotals(s)[cluster.RootPool]; total != nil {
 		answer.ActiveJobs, answer.WaitingTasks, answer.RunningTasks = total.activeJobs, total.waiting, total.running
 	}

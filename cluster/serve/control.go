@@ -240,6 +240,9 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		answer := []*sluicev1.ShardDown{ackDown(st)}
 		switch {
 		case e.State.Terminal():
+			if outcome == rules.Stale {
+				c.s.shards.part(c, runFrom(st.GetRun()))
+			}
 			answer = append(answer, releaseDown(st.GetRun()))
 		case outcome == rules.Stale && !c.spare():
 			answer = append(answer, killDown(st.GetRun(), rules.StaleGrace, nil, cluster.ReasonSuperseded))

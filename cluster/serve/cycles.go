@@ -84,7 +84,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		}
 		snapshot, changes, all := w.Take()
 		mode := snapshot.Mode()
-		if s.evacuating.Load() || mode.SchedulingStopped {
+		if s.evacuating.Load() || mode.PlacesNothing() {
 			atOnce, missed = false, true
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 const (
 	waitingForCycle = "NEXT_CYCLE"         // it began to wait after the last cycle
 	waitingForMode  = "SCHEDULING_STOPPED" // an operator has switched scheduling off
+	waitingForTruth = "RESTORED"           // the cluster was restored from a snapshot, and it is not known yet what runs
 	waitingForHosts = "NO_HOSTS"           // no host manager has reported any
 	waitingForJobs  = "DEPENDENCIES"       // its job waits for others
 	waitingForRetry = "BACK_OFF"           // it failed, or its launch was given back again, and waits until it is tried anew
@@ -60,7 +61,7 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 			}
 			waiting = explainWaiting(&why, known)
 		}
-		if waiting.Reason != waitingForMode {
+		if waiting.Reason != waitingForMode && waiting.Reason != waitingForTruth {
 			waiting.Cycle, waiting.Time = a.lastCycle()
 		}
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: waiting}
@@ -123,10 +124,21 @@ func termsTo(p *cycle.Place) []*sluicev1.CostTerm {
 
 // explainBeforehand says why a task waits where it takes no planner to know, nil elsewhere.
 func explainBeforehand(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) *sluicev1.WaitingExplanation {
-	if t.State != cluster.TaskInitialized && in.Mode().SchedulingStopped {
-		return &sluicev1.WaitingExplanation{Reason: waitingForMode}
+	if why := waitingByMode(in.Mode()); why != "" && t.State != cluster.TaskInitialized {
+		return &sluicev1.WaitingExplanation{Reason: why}
 	}
 	return explainUnqueued(in, t, j)
+}
+
+// waitingByMode says why nothing is placed, "" where something is.
+func waitingByMode(m cluster.Mode) string {
+	switch {
+	case m.SchedulingStopped:
+		return waitingForMode
+	case m.Restored:
+		return waitingForTruth
+	}
+	return ""
 }
 
 // explainUnqueued says why a task waits that no cycle looks at, nil if one does.
@@ -469,6 +481,8 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 		return fmt.Sprintf("room is held for it on host %s until %s, when those who leave are gone", t.Hold.Host, t.Hold.Until.Go().Format(time.RFC3339))
 	case waitingForMode:
 		return "scheduling is switched off: an operator switches it on with `sluice cluster mode --stop-scheduling=false`"
+	case waitingForTruth:
+		return "the cluster was restored from a snapshot: nothing is placed until host managers have told what they run since, or scheduler.lost_after has passed; `sluice cluster status` shows for which it waits"
 	case waitingForCycle:
 		return "it has not been looked at yet; the next cycle will"
 	case waitingForHome:

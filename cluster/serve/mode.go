@@ -11,6 +11,7 @@ import (
 func (a *clusterService) SetMode(ctx context.Context, r *sluicev1.SetModeRequest) (*sluicev1.SetModeResponse, error) {
 	mode := modeFrom(r.Mode)
 	err := a.do(ctx, func(tx *Tx) error {
+		mode.Restored = tx.State().Mode().Restored
 		if tx.State().Mode() == mode {
 			return nil
 		}

@@ -206,7 +206,7 @@ func (p *planned) add(out *cycle.Output) {
 
 // begins reports whether the cycle starts the core of a gang of which others wait.
 func (p *planned) begins(out *cycle.Output) bool {
-	return !p.snapshot.Mode().SchedulingStopped && slices.ContainsFunc(out.Placements, func(x cycle.Placement) bool {
+	return !p.snapshot.Mode().PlacesNothing() && slices.ContainsFunc(out.Placements, func(x cycle.Placement) bool {
 		j := p.snapshot.Job(x.Task.Job())
 		return p.jobs[j.UID] && j.SpecFor(p.snapshot.Task(x.Task)).Core(x.Task.Instance()) && j.Spec.Instances > j.Spec.Gang.Minimum
 	})
@@ -227,9 +227,9 @@ func (p *planned) describe() *sluicev1.PlanJobsResponse {
 			p.answer.Waiting = append(p.answer.Waiting, p.task(t.Key, t.Home, int64(why.Price), waiting.Reason))
 		}
 	}
-	if p.snapshot.Mode().SchedulingStopped {
+	if why := waitingByMode(p.snapshot.Mode()); why != "" {
 		for _, t := range p.answer.Placements {
-			t.Reason = waitingForMode
+			t.Reason = why
 		}
 	}
 	return &p.answer

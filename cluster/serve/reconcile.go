@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -92,7 +93,9 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		for ; c.s.renumbered < maxRenumbered && rules.Outlived(tx.State(), runs); c.s.renumbered++ {
 			c.s.log.Error("a host manager has runs that this store has not begun: it is that of an earlier time. "+
 				"What it does not know is killed, and new jobs and runs are numbered from beyond that", "shard", c.shard)
-			if err := tx.Emit(&cluster.NumbersForgotten{}); err != nil {
+			mode := tx.State().Mode()
+			mode.Restored = true
+			if err := errors.Join(tx.Emit(&cluster.NumbersForgotten{}), tx.Emit(&cluster.ModeSet{Mode: mode})); err != nil {
 				return err
 			}
 		}
@@ -102,6 +105,13 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 	if err != nil {
 		return err
 	}
+	stray := map[cluster.RunID]bool{}
+	for _, a := range answers {
+		if !a.Release {
+			stray[a.Run] = true
+		}
+	}
+	c.s.shards.meet(c, stray)
 	for _, a := range answers {
 		message := killDown(runRef(a.Run, ""), rules.StaleGrace, nil, cluster.ReasonSuperseded)
 		if a.Release {

@@ -25,10 +25,12 @@ type shardTable struct {
 // shard is a host-manager shard as this process knows it.
 type shard struct {
 	driver  string
-	since   time.Time // connected, or cut off, since then
-	control *control  // its session, nil if it has none
-	there   bool      // connected: its session has told which runs it knows; until then nothing is launched
-	bulk    *bulk     // nil while there is none
+	since   time.Time              // connected, or cut off, since then
+	control *control               // its session, nil if it has none
+	there   bool                   // connected: its session has told which runs it knows; until then nothing is launched
+	told    bool                   // a session has told which runs it knows, and those that nobody waits for have ended
+	stray   map[cluster.RunID]bool // of its session: runs that nobody waits for, as far as they have not ended
+	bulk    *bulk                  // nil while there is none
 	usage   knowledge.Uses
 }
 
@@ -119,6 +121,39 @@ func (t *shardTable) arrive(c *control, now time.Time) {
 	}
 }
 
+// meet takes in which runs nobody waits for of those that the session of a shard has told.
+func (t *shardTable) meet(c *control, stray map[cluster.RunID]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sh := t.get(c.shard); sh.control == c {
+		sh.stray = stray
+		sh.told = sh.told || len(stray) == 0
+	}
+}
+
+// part takes in that a run that nobody waits for has ended.
+func (t *shardTable) part(c *control, run cluster.RunID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sh := t.get(c.shard); sh.control == c && sh.stray[run] {
+		delete(sh.stray, run)
+		sh.told = sh.told || len(sh.stray) == 0
+	}
+}
+
+// untold lists the shards with hosts of which it is not known yet, since this process began, all that runs there. Complexity: the hosts.
+func (t *shardTable) untold(in *cluster.Snapshot) (names []cluster.ShardID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for h := range in.Hosts("") {
+		name := h.ID.Shard()
+		if sh := t.byName[name]; sh == nil || !sh.told {
+			names = append(names, name)
+		}
+	}
+	return slices.Compact(names)
+}
+
 // disconnect ends the session if it is still the shard's.
 func (t *shardTable) disconnect(c *control, now time.Time) {
 	t.mu.Lock()
@@ -134,7 +169,7 @@ func (sh *shard) leave(now time.Time) {
 	if sh.there {
 		sh.since = now
 	}
-	sh.control, sh.there = nil, false
+	sh.control, sh.there, sh.stray = nil, false, nil
 }
 
 // away reports since when the shard, which has hosts, is cut off, or connected, and whether it is cut off. The time is one of the clock as it shows
@@ -176,6 +211,13 @@ func (t *shardTable) look(now time.Time) time.Duration {
 		}
 	}
 	return still
+}
+
+// age is for how long shards have been able to connect.
+func (t *shardTable) age() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.began)
 }
 
 // Shards lists the shards that are connected or own a known host, by name.
@@ -222,6 +264,7 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 		if still := s.shards.look(time.Now()); still > 0 {
 			s.log.Warn("the scheduler stood still; host managers that are cut off get that time in addition", "for", still)
 		}
+		s.settle(ctx)
 		hosts := deadlines.Overdue(s.Snapshot(), s.clock())
 		if len(hosts) == 0 {
 			continue
@@ -229,4 +272,27 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 		s.log.Warn("hosts are out of reach for too long", "shards", shardsOf(hosts), "hosts", len(hosts), "first", hosts[0])
 		s.byItself(ctx, deadlines.Expire)
 	}
+}
+
+// settle has tasks placed again in a cluster that was restored, when all shards have told what they run that the snapshot does not know,
+// and that has ended, or the others have been away for so long that what they run is given up.
+func (s *Scheduler) settle(ctx context.Context) {
+	in := s.Snapshot()
+	if !in.Mode().Restored {
+		return
+	}
+	untold := s.shards.untold(in)
+	switch {
+	case len(untold) == 0:
+		s.log.Info("it is known again what runs: tasks are placed")
+	case s.shards.age() >= s.config.LostAfter:
+		s.log.Warn("tasks are placed though it is not known what runs since the snapshot", "shards", untold)
+	default:
+		return
+	}
+	s.byItself(ctx, func(tx *Tx) error {
+		mode := tx.State().Mode()
+		mode.Restored = false
+		return tx.Emit(&cluster.ModeSet{Mode: mode})
+	})
 }

@@ -17,7 +17,7 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// What is exported makes a store that has the same state, bit by bit but for the numbers that may have been given out since, and
+// What is exported makes a store that has the same state, bit by bit but for the numbers that may have been given out since and what waits for that, and
 // that goes on from there.
 func TestSnapshotIsRestored(t *testing.T) {
 	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
@@ -61,7 +61,7 @@ func TestSnapshotIsRestored(t *testing.T) {
 	encode := func(s *cluster.Snapshot) (parts []byte) {
 		for p := range s.Parts() {
 			if p.Header != nil {
-				p.Header.Revision, p.Header.NextJob = 0, 0
+				p.Header.Revision, p.Header.NextJob, p.Header.Mode.Restored = 0, 0, false
 			}
 			for i, j := range p.Jobs {
 				same := *j

@@ -24,7 +24,7 @@ func (s *Scheduler) runSpeculation(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		snapshot, now := s.Snapshot(), s.clock()
-		if mode := snapshot.Mode(); mode.ReadOnly || mode.SchedulingStopped {
+		if mode := snapshot.Mode(); mode.ReadOnly || mode.PlacesNothing() {
 			continue
 		}
 		chosen := speculation.Choose(snapshot, feed.Next(snapshot, now, nil), s.progressOf, now)

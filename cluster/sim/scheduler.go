@@ -96,6 +96,10 @@ func (s *simulation) startScheduler() error {
 			return s.found(tx)
 		}, s.failOn)
 	}
+	if mode := p.mode; mode.Restored {
+		mode.Restored = false // there is nothing here but what the snapshot knows
+		p.send(func(tx *rules.Tx) error { return tx.Emit(&cluster.ModeSet{Mode: mode}) }, s.failOn)
+	}
 	for h := range state.Hosts("") {
 		if h.Unreachable {
 			p.watch()

@@ -75,8 +75,9 @@ func newClusterRestoreCommand(a *app) *cobra.Command {
 		Short: "Make the store of a scheduler, in an empty folder, from a snapshot",
 		Long: `Make the store of a scheduler from a file that "cluster snapshot" wrote, in a state
 folder without one. The scheduler that starts there is the same cluster: host managers
-tell it what has happened to their tasks since. The one that the snapshot is of must
-not run any more.`,
+tell it what has happened to their tasks since, and until all of them have, or are given
+up (scheduler.lost_after), it places nothing. The one that the snapshot is of must not
+run any more.`,
 		Args: wantsSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			state, err := readSnapshot(args[0])

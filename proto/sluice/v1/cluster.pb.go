@@ -357,9 +357,14 @@ type GetStatusResponse struct {
 	Mode      *ClusterMode  `protobuf:"bytes,18,opt,name=mode,proto3" json:"mode,omitempty"`
 	// How many are in which state, the tasks of ended jobs among them. States that
 	// nothing is in are left out.
-	JobCounts     []*JobStateCount  `protobuf:"bytes,19,rep,name=job_counts,json=jobCounts,proto3" json:"job_counts,omitempty"`
-	TaskCounts    []*TaskStateCount `protobuf:"bytes,20,rep,name=task_counts,json=taskCounts,proto3" json:"task_counts,omitempty"`
-	HostCounts    []*HostStateCount `protobuf:"bytes,21,rep,name=host_counts,json=hostCounts,proto3" json:"host_counts,omitempty"`
+	JobCounts  []*JobStateCount  `protobuf:"bytes,19,rep,name=job_counts,json=jobCounts,proto3" json:"job_counts,omitempty"`
+	TaskCounts []*TaskStateCount `protobuf:"bytes,20,rep,name=task_counts,json=taskCounts,proto3" json:"task_counts,omitempty"`
+	HostCounts []*HostStateCount `protobuf:"bytes,21,rep,name=host_counts,json=hostCounts,proto3" json:"host_counts,omitempty"`
+	// Since the cluster was restored from a snapshot: the host-manager shards, known to
+	// it, that have not told yet what they run, or have runs that the snapshot does not
+	// know and that have not ended. Until there are none, or scheduler.lost_after has
+	// passed, nothing is placed. By name.
+	AwaitedShards []string `protobuf:"bytes,22,rep,name=awaited_shards,json=awaitedShards,proto3" json:"awaited_shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,6 +542,13 @@ func (x *GetStatusResponse) GetTaskCounts() []*TaskStateCount {
 func (x *GetStatusResponse) GetHostCounts() []*HostStateCount {
 	if x != nil {
 		return x.HostCounts
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetAwaitedShards() []string {
+	if x != nil {
+		return x.AwaitedShards
 	}
 	return nil
 }
@@ -1884,7 +1896,7 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\fROLE_STANDBY\x10\x02\x12\x10\n" +
 	"\fROLE_WAITING\x10\x03\x12\f\n" +
 	"\bROLE_NEW\x10\x04\"\x12\n" +
-	"\x10GetStatusRequest\"\xee\x06\n" +
+	"\x10GetStatusRequest\"\x95\a\n" +
 	"\x11GetStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -1915,7 +1927,8 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\vtask_counts\x18\x14 \x03(\v2\x19.sluice.v1.TaskStateCountR\n" +
 	"taskCounts\x12:\n" +
 	"\vhost_counts\x18\x15 \x03(\v2\x19.sluice.v1.HostStateCountR\n" +
-	"hostCounts\"\xe0\x01\n" +
+	"hostCounts\x12%\n" +
+	"\x0eawaited_shards\x18\x16 \x03(\tR\rawaitedShards\"\xe0\x01\n" +
 	"\vShardStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06driver\x18\x02 \x01(\tR\x06driver\x12\x1c\n" +

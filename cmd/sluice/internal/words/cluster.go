@@ -18,6 +18,7 @@ func StatusProperties(s *sluicev1.GetStatusResponse) []Property {
 		{"version", s.GetVersion()},
 		{"running for", Span(s.GetStartTime(), nil)},
 		{"mode", Mode(s.GetMode())},
+		{"restored", awaited(s.GetAwaitedShards())},
 		{"cost model", s.GetCostModel()},
 		{"solver", s.GetSolver()},
 		{"jobs", states(s.GetJobCounts(), "JOB_STATE_")},
@@ -28,6 +29,14 @@ func StatusProperties(s *sluicev1.GetStatusResponse) []Property {
 		{"used", Resources(s.GetUsed())},
 		{"last cycle", last},
 	}
+}
+
+// awaited says that nothing is placed yet since a restore, and for whom that waits; "" where it waits for nobody.
+func awaited(shards []string) string {
+	if len(shards) == 0 {
+		return ""
+	}
+	return "nothing is placed until it is known what runs on " + strings.Join(shards, ", ")
 }
 
 // ShardTable lists host managers.

@@ -10,6 +10,7 @@ import (
 // waitsFor is what a task waits for, where that is neither a host nor a pool.
 var waitsFor = map[string]string{
 	"SCHEDULING_STOPPED":    "scheduling is switched off",
+	"RESTORED":              "it is not known yet what runs since the snapshot",
 	"NEXT_CYCLE":            "the next cycle looks at it",
 	"NO_HOSTS":              "there are no hosts",
 	"GANG":                  "the core of its gang goes first",

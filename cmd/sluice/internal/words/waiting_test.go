@@ -19,6 +19,7 @@ func TestWaiting(t *testing.T) {
 	}{
 		{nil, ""},
 		{&sluicev1.WaitingExplanation{Reason: "SCHEDULING_STOPPED"}, "scheduling is switched off"},
+		{&sluicev1.WaitingExplanation{Reason: "RESTORED"}, "it is not known yet what runs since the snapshot"},
 		{&sluicev1.WaitingExplanation{Reason: "DEPENDENCIES", BlockingJob: "other"}, "waits for job other"},
 		{&sluicev1.WaitingExplanation{Reason: "BACK_OFF"}, "again at "},
 		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD"}, "room is held for it"},
