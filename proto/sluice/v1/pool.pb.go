@@ -2063,7 +2063,8 @@ type QueueMappingRule struct {
 	Group  string            `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Exactly one member is set. {user} and {group} in a path stand for the
-	// owner's.
+	// owner's. There need be no such pool: rules may be set before their pools, and
+	// a job that is led to one that is not there, or is no leaf, is refused.
 	//
 	// Types that are valid to be assigned to Target:
 	//
