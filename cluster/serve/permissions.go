@@ -337,7 +337,11 @@ func mayConfigurePool(in reading, who *access.Caller, request proto.Message) err
 	if who.MayConfigure(in, p) {
 		return nil
 	}
-	return denied(who, "create, change or delete pool "+quote(string(p)), "who administers the pool above it")
+	needs := "who administers the pool above it"
+	if p == cluster.RootPool {
+		needs = "who administers it"
+	}
+	return denied(who, "create, change or delete pool "+quote(string(p)), needs)
 }
 
 func mayAdministerPool(in reading, who *access.Caller, request proto.Message) error {

@@ -215,6 +215,8 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 		"all that wait for it":     {"JobService/StopJob", 'w', &sluicev1.StopJobRequest{Name: "job", Cascade: true}, ""},
 		"another shard":            {"HostManagerService/Control", 'h', &sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: &sluicev1.Hello{Shard: "x"}}}, `speak for shard "x"`},
 		"another bulk":             {"HostManagerService/Bulk", 'h', &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Hello{Hello: &sluicev1.BulkHello{Shard: "x"}}}, `speak for shard "x"`},
+		"the root's settings":      {"PoolService/UpdatePool", 'a', &sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}}, "it takes who administers it"},
+		"a pool's own settings":    {"PoolService/UpdatePool", 'a', &sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a"}}, "it takes who administers the pool above it"},
 		"a token for another":      {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{User: "ann"}, "operator"},
 		"a token with a group":     {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{Groups: []string{"ops"}}, "groups"},
 		"a token for a job":        {"AccessService/CreateToken", 'w', &sluicev1.CreateTokenRequest{Job: "job"}, ""},
