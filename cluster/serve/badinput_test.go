@@ -445,6 +445,7 @@ func TestBadGraphs(t *testing.T) {
 		{"too many instances", manyInstances, codes.InvalidArgument, "specs", "have 1100000 instances together: at most 1000000"},
 		{"same name", []*sluicev1.JobSpec{sleepJob("a"), sleepJob("a")}, codes.InvalidArgument, "specs[1].name", `is "a", as that of specs[0]`},
 		{"cycle", []*sluicev1.JobSpec{after("a", "b"), after("b", "c"), after("c", "b")}, codes.InvalidArgument, "specs[2].depends_on[0].job", `"b" → "c" → "b"`},
+		{"no reference of a job without a name", []*sluicev1.JobSpec{after("", "")}, codes.InvalidArgument, "specs[0].depends_on[0].job", "is required: the name of a job"},
 		{"unknown reference", []*sluicev1.JobSpec{after("a", "b"), after("b", "ghost")}, codes.InvalidArgument, "specs[1].depends_on[0].job", `is "ghost"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func (g *dependencies) visit(i int) {
 		at := child(item(child(g.path(i), "depends_on"), k), "job")
 		next, here := g.first[d.GetJob()]
 		switch {
-		case !here && d.GetJob() == "":
+		case d.GetJob() == "": // also where a job of the request has no name
 			g.v.Invalid(at, "is required: the name of a job")
 		case !here && !exists && !isThere(g.snapshot, cluster.JobID(d.Job), g.sees):
 			g.v.Invalid(at, "is %s: there is no such job, neither in this request nor submitted before", quote(d.Job))
