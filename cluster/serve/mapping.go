@@ -99,11 +99,15 @@ func mappingTo(m *cluster.QueueMapping) *sluicev1.QueueMapping {
 func mapped(in poolTable, spec *cluster.JobSpec, path string, v *violations) cluster.PoolPath {
 	m := in.Mapping()
 	if m == nil || len(m.Rules) == 0 {
-		if in.Pool(cluster.DefaultPool) == nil || !in.IsLeaf(cluster.DefaultPool) {
+		switch {
+		case in.Pool(cluster.DefaultPool) == nil:
 			v.Invalid(path, "is required: there is no pool %q to go to without", cluster.DefaultPool)
-			return ""
+		case !in.IsLeaf(cluster.DefaultPool):
+			v.Invalid(path, "is required: pool %q, to go to without, has pools below it", cluster.DefaultPool)
+		default:
+			return cluster.DefaultPool
 		}
-		return cluster.DefaultPool
+		return ""
 	}
 	switch pool, rule := m.Pool(spec); {
 	case rule < 0:

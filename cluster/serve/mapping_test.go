@@ -90,6 +90,11 @@ func TestQueueMapping(t *testing.T) {
 	require.NoError(t, err)
 	a.submit(t, sleepJob("plain"))
 	require.Equal(t, "root/default", a.job(t, "plain").Spec.Pool)
+	_, err = a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "plain"})
+	require.NoError(t, err)
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/default/x"})
+	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: sleepJob("job")})
+	requireViolation(t, err, codes.InvalidArgument, "spec.pool", `is required: pool "root/default", to go to without, has pools below it`)
 }
 
 func TestBadMappings(t *testing.T) {
