@@ -86,7 +86,7 @@ func (k *keyed) find(in reading, ring *Keyring, now cluster.Time) error {
 }
 
 func keyConflict(key string) error {
-	return fieldError(codes.AlreadyExists, "idempotency_key", "is %s: it was used for another request", quote(key))
+	return fieldError(codes.AlreadyExists, "idempotency_key", "is %s: it was used for another request: choose another one", quote(key))
 }
 
 // once runs a change in the writer, which returns what to answer of its jobs. Where the same request was answered before, it

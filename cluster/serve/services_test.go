@@ -47,7 +47,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 	for _, names := range [][]string{{"a", "b"}, {"a", "b", "c", "d"}, {"x"}} {
 		_, err = graph("k", names...)
-		requireViolation(t, err, codes.AlreadyExists, "idempotency_key", `is "k": it was used for another request`)
+		requireViolation(t, err, codes.AlreadyExists, "idempotency_key", `is "k": it was used for another request: choose another one`)
 	}
 	other := sleepJob("a")
 	other.Priority = 3
