@@ -616,11 +616,16 @@ func TestNameInUse(t *testing.T) {
 	other.Priority = 7
 	before := a.job(t, "job")
 	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: other})
-	requireViolation(t, err, codes.AlreadyExists, "spec.name", `is "job": a job of that name exists with another spec`)
+	requireViolation(t, err, codes.AlreadyExists, "spec.name", `is "job": a job of that name exists with another spec: choose another name, update the job, or stop and delete it`)
 	_, err = a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("new"), other}})
 	requireViolation(t, err, codes.AlreadyExists, "specs[1].name", "exists with another spec")
 	require.Equal(t, 1, a.Snapshot().NumJobs())
 	require.True(t, proto.Equal(before, a.job(t, "job")))
+
+	_, err = a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "job"})
+	require.NoError(t, err)
+	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: other})
+	requireViolation(t, err, codes.AlreadyExists, "spec.name", "choose another name, or delete the job when it has ended")
 }
 
 func TestBadRequests(t *testing.T) {

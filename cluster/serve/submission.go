@@ -76,8 +76,11 @@ func (s *submission) add(tx *Tx) error {
 		case !sees(old):
 			taken.Invalid(child(s.path(i), "name"), "is %s: the name is taken: choose another", quote(string(spec.Name)))
 		case !s.again(old, i):
-			taken.Invalid(child(s.path(i), "name"),
-				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
+			instead := "update the job, or stop and delete it"
+			if over(old) {
+				instead = "or delete the job when it has ended"
+			}
+			taken.Invalid(child(s.path(i), "name"), "is %s: a job of that name exists with another spec: choose another name, %s", quote(string(spec.Name)), instead)
 		}
 	}
 	switch {
