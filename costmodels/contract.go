@@ -59,11 +59,13 @@ type Model interface {
 }
 
 // Batcher is implemented by models that price many requests on one host faster together than one by one: on a large cluster
-// that is half of what prices cost.
+// that is half of what prices cost. To them hosts are what they have and what of it is taken: the cycle prices those once of which
+// that is the same, as it is of all that are empty.
 type Batcher interface {
 	Model
 	// Starts sets each price to Start of the request with its index. Unlike any other method these two may be called from
-	// several goroutines at once, and ask nothing of the round but its Mix and Spend. A model that embeds a Batcher and has
+	// several goroutines at once, and ask nothing of the round but its Mix and Spend, and nothing of the host but Capacity,
+	// Revocable, GPUs, Allocated, Lent, Slack, GPUFree, Withheld and GPUWithheld. A model that embeds a Batcher and has
 	// another Start needs another Starts, too.
 	Starts(r *Round, requests []*Request, h *cluster.Host, prices []flowgraph.Cost)
 }

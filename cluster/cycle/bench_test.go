@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/auto"
 )
@@ -220,5 +221,30 @@ func BenchmarkGangsInFullPools(b *testing.B) {
 		snapshot, changes := s.state.Snapshot()
 		s.now = s.now.Add(time.Second)
 		s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
+	}
+}
+
+// BenchmarkFirstPlanOfManySizes measures the first plan of an empty cluster of machines with GPUs for which nearly each job that waits asks for
+// something else.
+func BenchmarkFirstPlanOfManySizes(b *testing.B) {
+	const hosts, jobs, devices = 2000, 1500, 8
+	w := newWorldWith(b, sluice.Model{})
+	capacity := vector(96_000, 512_000)
+	capacity.Fixed[cluster.GPU] = devices * cluster.WholeGPU
+	for i := range hosts {
+		w.machine(i, cluster.Machine{Capacity: capacity, GPUs: make([]cluster.GPUDevice, devices)})
+	}
+	for i := range jobs {
+		n := int64(1) << (i % 4)
+		spec := cluster.JobSpec{Instances: uint32(1 + i%5), Task: cluster.TaskSpec{Resources: vector(n*8000-int64(i), n*16_000), GPU: cluster.GPURequest{Count: int32(n)}}}
+		spec.Task.Resources.Fixed[cluster.GPU] = spec.Task.GPU.Amount()
+		w.submit(spec)
+	}
+	snapshot, changes := w.state.Snapshot()
+	for b.Loop() {
+		b.StopTimer()
+		w.planner = cycle.New(sluice.Model{}, func() solver.Solver { return auto.New() })
+		b.StartTimer()
+		w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
 	}
 }

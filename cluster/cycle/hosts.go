@@ -16,6 +16,8 @@ type host struct {
 	rec   *cluster.Host // with what is planned on it; nil once it is gone
 	alike signature
 	room  cluster.Resources // of rec, for anybody
+	// content numbers what it has and what of that is taken: hosts with the same one have the same; see contents.
+	content int
 
 	lending *cluster.Host // rec as revocable tasks see it; nil where nobody has asked yet
 
@@ -107,6 +109,8 @@ type hosts struct {
 	touched func(*host)
 	social  bool // prices depend on who is on a host, and not only on how much they hold
 
+	contents contents
+
 	signatures map[string]signature
 	machines   []*cluster.Host // by signature given in this era: the first host that got it, as it was then
 	era        int             // grows when signatures are given anew
@@ -168,7 +172,7 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 	if h.rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec) {
 		h.alike = t.sign(rec)
 	}
-	h.rec, h.room, h.lending = rec, rec.Room(), nil
+	h.rec, h.room, h.lending, h.content = rec, rec.Room(), nil, t.contents.number(rec)
 	t.rooms[h.index], t.fits[h.index] = h.room.Fixed, h.room.Fixed
 	if gpus := &t.fits[h.index][cluster.GPU]; *gpus > 0 {
 		*gpus = min(*gpus, largestGPU(rec.GPURoom()))
@@ -226,6 +230,33 @@ func (t *hosts) signatureOf(rec *cluster.Host) signature {
 		t.signatures[key], t.machines = s, append(t.machines, rec)
 	}
 	return s
+}
+
+// contentsKept is how many hosts are compared with one that changed: many machines are alike, and many have nothing on them.
+const contentsKept = 8
+
+// contents numbers what hosts have and what of that is taken, which is all that they are to a costmodels.Batcher.
+type contents struct {
+	last [contentsKept]*cluster.Host // of the last that differed, by the remainder of the number
+	next int
+}
+
+// number returns the same for hosts that have the same, mostly, and never for others. Complexity: contentsKept.
+func (c *contents) number(rec *cluster.Host) int {
+	for n := c.next - 1; n >= max(0, c.next-contentsKept); n-- {
+		if sameContent(c.last[n%contentsKept], rec) {
+			return n
+		}
+	}
+	c.last[c.next%contentsKept] = rec
+	c.next++
+	return c.next - 1
+}
+
+func sameContent(a, b *cluster.Host) bool {
+	return a.Allocated.Equal(b.Allocated) && slices.Equal(a.GPUFree, b.GPUFree) &&
+		a.Withheld.Equal(b.Withheld) && slices.Equal(a.GPUWithheld, b.GPUWithheld) && a.Lent.Equal(b.Lent) && a.Slack.Equal(b.Slack) &&
+		(a.Machine == b.Machine || a.Capacity.Equal(b.Capacity) && a.Revocable.Equal(b.Revocable) && slices.Equal(a.GPUs, b.GPUs))
 }
 
 func (t *hosts) leaveRack(h *host) {

@@ -20,11 +20,12 @@ type pricer struct {
 	hosts   []*host // that are next
 	fetched int64   // see readAhead
 
-	// Of the host that is priced:
-	askers   []int32 // rows, by index in those that are brought in line
-	requests []*costmodels.Request
-	prices   []flowgraph.Cost
-	listed   uint64 // the rows that the two lists are of
+	block []*row // that is priced, nil for none; what follows is of it
+
+	requests []*costmodels.Request // of the rows that were priced last
+	listed   uint64                // these
+	priced   [contentsKept]priced
+	oldest   int // of these
 
 	needs  []need                        // by index of the row
 	least  [cluster.NumDimensions]ladder // what the rows need
@@ -33,6 +34,14 @@ type pricer struct {
 	all    []slot                        // of one row
 	spare  []slot
 	counts []int32
+}
+
+// priced is what starts cost on a host, and on all that are the same to the model.
+type priced struct {
+	content int // −1 for none
+	alike   signature
+	rows    uint64           // that it is open to: bit k is the row of index k
+	prices  []flowgraph.Cost // of each of them
 }
 
 // need is the room that a start takes of what is listed for each host.
@@ -78,6 +87,7 @@ func (n *need) fits(room *[cluster.NumDimensions]int64) bool {
 
 // renew brings rows in line with the hosts that changed.
 func (w *pricer) renew(t *hosts, together []*row, c *changed) {
+	w.block = nil
 	for some := range slices.Chunk(together, block) {
 		for len(w.found) < len(some) {
 			w.found = append(w.found, nil)
@@ -97,7 +107,10 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 		found[k] = found[k][:0]
 	}
 	var everywhere, somewhere uint64
+	batches := w.model.Batches()
+	byRoom := batches
 	for k, r := range together {
+		byRoom = byRoom && r.byRoom()
 		if r.everywhere() {
 			everywhere |= 1 << k
 		} else {
@@ -115,15 +128,24 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 		}
 		w.fetched = readAhead(w.hosts)
 		for _, h := range w.hosts {
-			if h.alike != alike {
-				alike = h.alike
-				sure, maybe = decided(together, somewhere, h)
-				sure |= everywhere
+			x := w.opened(h, byRoom)
+			if x == nil {
+				if h.alike != alike {
+					alike = h.alike
+					sure, maybe = decided(together, somewhere, h)
+					sure |= everywhere
+				}
+				rows := w.open(together, sure, maybe, h, &t.fits[h.index])
+				if rows == 0 {
+					continue
+				}
+				if x = w.known(h, rows, batches); x == nil {
+					x = w.ask(together, rows, h)
+				}
 			}
-			w.list(together, w.open(together, sure, maybe, h, &t.fits[h.index]))
-			for j, price := range w.ask(h.rec) {
-				k := w.askers[j]
-				if s := together[k].slot(price, h.rec, h.index); s < together[k].end {
+			for rest, j := x.rows, 0; rest != 0; rest, j = rest&(rest-1), j+1 {
+				k := bits.TrailingZeros64(rest)
+				if s := together[k].slot(x.prices[j], h.rec, h.index); s < together[k].end {
 					found[k] = append(found[k], s)
 				}
 			}
@@ -142,9 +164,15 @@ func (w *pricer) bring(r *row, found *[]slot, c *changed) {
 	r.shorten()
 }
 
-// begin makes the pricer ready for the rows.
+// begin makes the pricer ready for the rows, which it may be already.
 func (w *pricer) begin(together []*row) {
-	w.listed, w.askers, w.requests = 0, w.askers[:0], w.requests[:0]
+	if len(w.block) == len(together) && &w.block[0] == &together[0] {
+		return
+	}
+	w.block, w.listed, w.requests = together, 0, w.requests[:0]
+	for i := range w.priced {
+		w.priced[i].content = -1
+	}
 	w.needs = w.needs[:0]
 	for _, r := range together {
 		w.needs = append(w.needs, r.need())
@@ -207,23 +235,40 @@ func (w *pricer) open(together []*row, sure, maybe uint64, h *host, room *[clust
 	return fits
 }
 
-// list has the rows listed that ask for a price.
-func (w *pricer) list(together []*row, rows uint64) {
-	if w.listed == rows {
-		return
+// opened returns what is known of a host that is open to the same rows as this one, and the same to the model: where they go by room.
+func (w *pricer) opened(h *host, byRoom bool) *priced {
+	for i := range w.priced {
+		if x := &w.priced[i]; byRoom && x.content == h.content && x.alike == h.alike {
+			return x
+		}
 	}
-	w.listed, w.askers, w.requests = rows, w.askers[:0], w.requests[:0]
-	for rest := rows; rest != 0; rest &= rest - 1 {
-		k := bits.TrailingZeros64(rest)
-		w.askers, w.requests = append(w.askers, int32(k)), append(w.requests, &together[k].request)
-	}
+	return nil
 }
 
-// ask prices the requests on the host.
-func (w *pricer) ask(rec *cluster.Host) []flowgraph.Cost {
-	w.prices = slices.Grow(w.prices[:0], len(w.requests))[:len(w.requests)]
-	w.model.Starts(&w.round, w.requests, rec, w.prices)
-	return w.prices
+// known returns what is known of a host that is open to those rows, and the same to the model as this one: where it batches.
+func (w *pricer) known(h *host, rows uint64, batches bool) *priced {
+	for i := range w.priced {
+		if x := &w.priced[i]; batches && x.content == h.content && x.rows == rows {
+			return x
+		}
+	}
+	return nil
+}
+
+// ask prices the requests of the rows on the host.
+func (w *pricer) ask(together []*row, rows uint64, h *host) *priced {
+	if w.listed != rows {
+		w.listed, w.requests = rows, w.requests[:0]
+		for rest := rows; rest != 0; rest &= rest - 1 {
+			w.requests = append(w.requests, &together[bits.TrailingZeros64(rest)].request)
+		}
+	}
+	x := &w.priced[w.oldest]
+	w.oldest = (w.oldest + 1) % contentsKept
+	x.content, x.alike, x.rows = h.content, h.alike, rows
+	x.prices = slices.Grow(x.prices[:0], len(w.requests))[:len(w.requests)]
+	w.model.Starts(&w.round, w.requests, h.rec, x.prices)
+	return x
 }
 
 // merge replaces in the head of the row what changed by the slots that were found, which are sorted.

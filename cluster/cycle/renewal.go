@@ -24,11 +24,11 @@ const (
 // on how many do nor on who does what.
 type renewal struct {
 	table   *rows
-	rows    []*row // plain ones first: several goroutines may price those at once, each on other hosts
-	plain   int
+	rows    []*row // those that go by room first: several goroutines may price those at once, each on other hosts
+	byRoom  int
 	changed *changed
 
-	spans     int      // parts of each block of plain rows
+	spans     int      // parts of each block of rows that go by room
 	parts     int      // what one goroutine prices: a block on a span of hosts, or rows with rules on all
 	found     [][]slot // by part, then by row of the part: those of changed hosts that are open
 	prepared  sync.Once
@@ -42,17 +42,17 @@ type renewal struct {
 func (t *rows) begin(together []*row, c *changed) *renewal {
 	n := &renewal{table: t, changed: c, rows: make([]*row, 0, len(together)), spans: (len(c.hosts) + span - 1) / span}
 	for _, r := range together {
-		if r.plain {
+		if r.byRoom() {
 			n.rows = append(n.rows, r)
 		}
 	}
-	n.plain = len(n.rows)
+	n.byRoom = len(n.rows)
 	for _, r := range together {
-		if !r.plain {
+		if !r.byRoom() {
 			n.rows = append(n.rows, r)
 		}
 	}
-	n.parts = n.firstRuled() + (len(n.rows)-n.plain+ruled-1)/ruled
+	n.parts = n.firstRuled() + (len(n.rows)-n.byRoom+ruled-1)/ruled
 	for len(t.found) < n.parts*block {
 		t.found = append(t.found, nil)
 	}
@@ -94,6 +94,7 @@ func (n *renewal) finish() {
 // work does what nobody else does, until nothing is left: the parts, and when all are priced, row by row what they found.
 func (n *renewal) work(w *pricer) {
 	n.prepared.Do(n.prepare)
+	w.block = nil
 	for i := int(n.part.Add(1)) - 1; i < n.parts; i = int(n.part.Add(1)) - 1 {
 		rows, hosts := n.of(i)
 		w.find(n.table.hosts, rows, hosts, n.found[i*block:])
@@ -108,12 +109,12 @@ func (n *renewal) work(w *pricer) {
 // prepare works out what several goroutines would: what holds for all hosts of a signature, and what revocable tasks see of a host.
 func (n *renewal) prepare() {
 	var some []*row // that it depends on the machine for
-	for _, r := range n.rows[:n.plain] {
+	for _, r := range n.rows[:n.byRoom] {
 		if !r.everywhere() {
 			some = append(some, r)
 		}
 	}
-	revocable := slices.ContainsFunc(n.rows[n.plain:], func(r *row) bool { return r.key.revocable })
+	revocable := slices.ContainsFunc(n.rows[n.byRoom:], func(r *row) bool { return r.key.revocable })
 	if len(some) == 0 && !revocable {
 		return
 	}
@@ -136,23 +137,23 @@ func (n *renewal) prepare() {
 }
 
 // firstRuled is the first part of rows with rules.
-func (n *renewal) firstRuled() int { return (n.plain + block - 1) / block * n.spans }
+func (n *renewal) firstRuled() int { return (n.byRoom + block - 1) / block * n.spans }
 
 // of returns what a part is of.
 func (n *renewal) of(i int) (rows []*row, hosts []int32) {
 	hosts = n.changed.hosts
 	if first := n.firstRuled(); i >= first {
-		from := n.plain + (i-first)*ruled
+		from := n.byRoom + (i-first)*ruled
 		return n.rows[from:min(from+ruled, len(n.rows))], hosts
 	}
 	row, host := i/n.spans*block, i%n.spans*span
-	return n.rows[row:min(row+block, n.plain)], hosts[host:min(host+span, len(hosts))]
+	return n.rows[row:min(row+block, n.byRoom)], hosts[host:min(host+span, len(hosts))]
 }
 
 // gather returns all that was found for a row, in the order of the hosts.
 func (n *renewal) gather(w *pricer, i int) *[]slot {
-	if i >= n.plain {
-		i -= n.plain
+	if i >= n.byRoom {
+		i -= n.byRoom
 		return &n.found[(n.firstRuled()+i/ruled)*block+i%ruled]
 	}
 	w.all = w.all[:0]

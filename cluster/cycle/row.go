@@ -416,6 +416,9 @@ func (r *row) roomDecides(h *host) bool {
 	return r.plain && int(h.alike) < len(r.fixed) && r.fixed[h.alike] == likeness{verdict: open}
 }
 
+// byRoom reports whether it depends on no more than a host's signature and what is free there whether that is open.
+func (r *row) byRoom() bool { return r.rule == nil && !r.key.revocable && r.task.Ports.IsZero() }
+
 // fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by
 // the rule at the price it has for the first of them.
 func (r *row) fit(h *host, limit int64) int64 {

@@ -1,6 +1,7 @@
 package cycle_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 )
 
 // Rows that several goroutines bring in line, and that list a part of their hosts, are what they would be if one priced every
@@ -76,4 +78,49 @@ func TestRowsThatRunOutStayTrue(t *testing.T) {
 	require.Greater(t, together, ranOut, "one by one")
 	rows, _ := w.planner.CheckRows(t)
 	require.Equal(t, classes, rows)
+}
+
+// What starts cost is asked once for hosts that have the same, of which the same is taken, whatever else tells them apart: rows are true
+// none the less.
+func TestRowsOfHostsThatHaveTheSameStayTrue(t *testing.T) {
+	for _, ruled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ruled=%v", ruled), func(t *testing.T) { rowsOfHostsThatHaveTheSame(t, ruled) })
+	}
+}
+
+func rowsOfHostsThatHaveTheSame(t *testing.T, ruled bool) {
+	const hosts, classes, devices = 400, 30, 4
+	w := newWorldWith(t, sluice.Model{})
+	for i := range hosts {
+		capacity := vector(int64(16_000+i%2*8000), 64_000)
+		capacity.Fixed[cluster.GPU] = devices * cluster.WholeGPU
+		id := w.machine(i, cluster.Machine{
+			Capacity: capacity, Attributes: []cluster.KeyValue{{Key: "disk", Value: []string{"ssd", "hdd"}[i/7%2]}},
+			Ports: []cluster.PortRange{{First: 100, Last: 103}}, GPUs: []cluster.GPUDevice{{Model: "A"}, {Model: "A"}, {Model: "B"}, {Model: "B"}},
+		})
+		if i%11 == 0 {
+			w.emit(&cluster.HostDrain{ID: id, Drain: true})
+		}
+	}
+	for range 3 {
+		for i := range classes {
+			job := cluster.JobSpec{Instances: 5, Task: cluster.TaskSpec{Resources: vector(5000, 2000), GPU: cluster.GPURequest{Count: int32(1 + i%2)}}}
+			job.Task.Resources.Fixed[cluster.GPU] = job.Task.GPU.Amount()
+			if i%3 > 0 {
+				job.Task.GPU.Models = []string{[]string{"A", "B"}[i%3-1]}
+			}
+			switch kind := i / 6 % 5; {
+			case kind == 1 && ruled:
+				job.Task.Ports.Numbers, job.Instances = []uint16{uint16(100 + i%4)}, 40
+			case kind == 2 && ruled:
+				ssd := host("disk", "ssd")
+				job.Constraint = &ssd
+			default:
+				job.Task.Resources.Fixed[cluster.CPU] += int64(1000 * kind)
+			}
+			w.submit(job)
+		}
+		require.NotEmpty(t, w.cycle().Placements)
+		w.planner.CheckRows(t)
+	}
 }

@@ -251,6 +251,9 @@ func (g *Guard) starts(r *costmodels.Round, requests []*costmodels.Request, h *c
 	return sound
 }
 
+// Batches reports whether the model is a Batcher.
+func (g *Guard) Batches() bool { return g.batch != nil }
+
 // Fork returns a guard of the same model for another goroutine, which may call its Starts and nothing else; nil if the model
 // is no Batcher. Its fault is handed back with Join.
 func (g *Guard) Fork() *Guard {

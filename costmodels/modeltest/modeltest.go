@@ -17,7 +17,7 @@ import (
 // Run checks on random rounds that the model's prices lie in range, are reproducible and leave their arguments alone,
 // that the first start on a host pays for no other and marginal prices never fall, that waiting never gets cheaper with time or priority, and that the model would
 // rather start a task on an empty host that has room than let it wait; and that prices asked for together are those asked for
-// one by one.
+// one by one, and the same on hosts that have the same.
 func Run(t *testing.T, m costmodels.Model) {
 	t.Run("name", func(t *testing.T) { require.NotEmpty(t, m.Name()) })
 	t.Run("laws", rapid.MakeCheck(func(t *rapid.T) { laws(t, m) }))
@@ -66,6 +66,7 @@ func laws(t *rapid.T, m costmodels.Model) {
 		b.Starts(round, []*costmodels.Request{&class.Request, &other.Request}, host, prices)
 		for i, q := range []*costmodels.Request{&class.Request, &other.Request} {
 			require.Equal(t, m.Start(round, q, host), prices[i], "start %d of two together", i)
+			require.Equal(t, prices[i], m.Start(round, q, alike(host)), "start %d on a host that has the same", i)
 		}
 	}
 	if l, ok := m.(costmodels.Localizer); ok {
@@ -78,6 +79,15 @@ func laws(t *rapid.T, m costmodels.Model) {
 			require.GreaterOrEqual(t, later, sooner, "moving got cheaper with time")
 		}
 		require.True(t, mover.Moves() || sooner == costmodels.MaxPrice, "it moves whom it says it does not")
+	}
+}
+
+// alike returns another host that has as much as this one, of which as much is taken.
+func alike(h *cluster.Host) *cluster.Host {
+	return &cluster.Host{
+		ID: "shard/other", Machine: &cluster.Machine{Capacity: h.Capacity, GPUs: h.GPUs, Rack: "s", Zone: "y", Revocable: h.Revocable},
+		Allocated: h.Allocated, Lent: h.Lent, Slack: h.Slack, GPUFree: h.GPUFree, Withheld: h.Withheld, GPUWithheld: h.GPUWithheld,
+		Tasks: []cluster.TaskKey{2, 3}, Pace: 2000, Since: 1,
 	}
 }
 
