@@ -508,19 +508,21 @@ func (h *host) isFirst(i int) bool {
 // donor returns the unit, with those that leave together with it, as one that might be stopped.
 func (d *displacer) donor(u *unit) *pool.Donor {
 	if g := d.gangOf(u); g != nil {
-		return &g.donor
+		return g.donor
 	}
 	return d.p.donor(u.group)
 }
 
 // donorOf returns one task of the group, or its gang, as what might be stopped.
-func (d *displacer) donorOf(g *group) *pool.Donor {
-	if g.key.gang {
-		if units := d.p.cores[g.key.job].staying(); len(units) > 0 {
-			return d.donor(units[0])
+func (d *displacer) donorOf(g *giver) *pool.Donor {
+	if g.donor == nil {
+		if core := d.p.cores[g.key.job]; g.key.gang && len(core.staying()) > 1 {
+			g.donor = core.asDonor(d.p.ledger)
+		} else {
+			g.donor = d.p.donor(g.group)
 		}
 	}
-	return d.p.donor(g)
+	return g.donor
 }
 
 // mayLeave reports whether the unit, with those that leave together with it, may leave for the class whatever the pools say.

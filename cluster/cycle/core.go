@@ -13,15 +13,18 @@ type core struct {
 	units []*unit // nil where one was
 	gone  int     // so many are nil
 	stays []*unit // who does not vacate a host; nil where nobody has asked since any came or went, which is how their states change
+	// These together as what might be stopped, to that ledger; nil as with stays.
+	donor  pool.Donor
+	ledger *pool.Ledger
 }
 
 func (c *core) add(u *unit) {
-	u.seat, c.stays = int32(len(c.units)), nil
+	u.seat, c.stays, c.ledger = int32(len(c.units)), nil, nil
 	c.units = append(c.units, u)
 }
 
 func (c *core) drop(u *unit) {
-	c.units[u.seat], c.stays = nil, nil
+	c.units[u.seat], c.stays, c.ledger = nil, nil, nil
 	c.gone++
 }
 
@@ -51,6 +54,14 @@ func (c *core) staying() []*unit {
 		}
 	}
 	return c.stays
+}
+
+// asDonor returns them as what might be stopped. Complexity: constant, after the first time in a plan.
+func (c *core) asDonor(l *pool.Ledger) *pool.Donor {
+	if c.ledger != l {
+		c.donor, c.ledger = l.Donor(sumOf(c.staying())), l
+	}
+	return &c.donor
 }
 
 // seatIn counts the unit as a bound member of its gang's core.
@@ -132,7 +143,7 @@ func (u *unit) staysWith(other *unit) bool {
 // gangBundle is the bundle of a gang of several: the same from wherever it is seen, and in a whole pass of displacements.
 type gangBundle struct {
 	bundle
-	donor pool.Donor
+	donor *pool.Donor
 	may   bool // all of them may be asked to leave now
 	rests bool // one may not yet
 }
@@ -150,7 +161,7 @@ func (d *displacer) gangOf(u *unit) *gangBundle {
 		d.gangs = map[cluster.JobUID]*gangBundle{}
 	}
 	g = &gangBundle{bundle: d.bundleOf(u), may: true}
-	g.donor = d.p.ledger.Donor(g.sum)
+	g.donor = d.p.cores[u.task.Job()].asDonor(d.p.ledger)
 	before := d.rests
 	d.rests = false
 	for _, v := range g.units {

@@ -194,13 +194,14 @@ type displacer struct {
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // clock then; for look-up
 
-	gangs  map[cluster.JobUID]*gangBundle // for look-up
-	quest  quest                          // the last one
-	losses []flowgraph.Cost               // scratch
-	lacks  []string                       // scratch
-	room   space                          // scratch
-	giving []giving                       // scratch
-	chance []*host                        // scratch
+	gangs   map[cluster.JobUID]*gangBundle // for look-up
+	quest   quest                          // the last one
+	listing []giver                        // see givers
+	losses  []flowgraph.Cost               // scratch
+	lacks   []string                       // scratch
+	room    space                          // scratch
+	giving  []giving                       // scratch
+	chance  []*host                        // scratch
 }
 
 // displacer returns one with which nothing is planned yet beside what the plan has so far.

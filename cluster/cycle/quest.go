@@ -38,8 +38,9 @@ func (d *displacer) want(q *quest, h *host) *want {
 		return q.wants[i]
 	}
 	w := &want{lacks: slices.Clone(d.lacks), to: d.p.ledger.Beneficiary(q.to.Unit, d.lacks), giving: make([]giving, len(d.p.groupOrder)+len(d.p.freeIndices))}
-	for _, g := range d.p.groupOrder {
-		if int(g.index) < len(q.outlook.giving) && q.outlook.giving[g.index] != staysOn {
+	givers := d.givers()
+	for i := range givers {
+		if g := &givers[i]; q.outlook.giving[g.index] != staysOn {
 			w.giving[g.index] = d.mayGive(q, &w.to, g)
 		}
 	}
@@ -87,10 +88,29 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	if q.full = q.beyond != "" && d.p.mayHave(c.group, 1); q.full {
 		q.excess = d.p.ledger.Excess(unit, q.beyond)
 	}
-	if q.vain = q.beyond != "" && !slices.ContainsFunc(d.p.groupOrder, func(g *group) bool { return d.lightens(q, g) }); !q.vain {
+	if q.vain = q.beyond != "" && !d.someLightens(q); !q.vain {
 		q.outlook = d.outlook(q)
 	}
 	return q
+}
+
+// giver is a group of which some are on hosts, or have room held there, and may be asked to leave.
+type giver struct {
+	*group
+	donor *pool.Donor // what might be stopped, nil where nobody has asked
+}
+
+// givers lists all of them, in the order of the groups. They stay the same in a pass of displacements.
+func (d *displacer) givers() []giver {
+	if d.listing == nil {
+		d.listing = []giver{}
+		for _, g := range d.p.groupOrder {
+			if g.running > 0 && g.displaceable() {
+				d.listing = append(d.listing, giver{group: g})
+			}
+		}
+	}
+	return d.listing
 }
 
 // gains reports whether a pool, or one above it, has work leave in this plan that is not of it. Complexity: the displacements, times the depth
@@ -122,9 +142,15 @@ func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
 	return to.MayStop(from)
 }
 
-// lightens reports whether units of the group count where the quest has too much, and might be stopped for it.
-func (d *displacer) lightens(q *quest, g *group) bool {
-	return g.running > 0 && g.displaceable() && !g.key.revocable && q.beyond.Covers(g.key.pool) && q.to.MayStop(d.donorOf(g))
+// someLightens reports whether units count where the quest has too much that might be stopped for it.
+func (d *displacer) someLightens(q *quest) bool {
+	givers := d.givers()
+	for i := range givers {
+		if g := &givers[i]; !g.key.revocable && q.beyond.Covers(g.key.pool) && q.to.MayStop(d.donorOf(g)) {
+			return true
+		}
+	}
+	return false
 }
 
 // giving is how units of a group might leave.
@@ -143,23 +169,24 @@ func (d *displacer) givings(q *quest) []giving {
 	n := len(d.p.groupOrder) + len(d.p.freeIndices)
 	d.giving = slices.Grow(d.giving[:0], n)[:n]
 	clear(d.giving)
-	for _, g := range d.p.groupOrder {
-		d.giving[g.index] = d.mayGive(q, &q.to, g)
+	givers := d.givers()
+	for i := range givers {
+		d.giving[givers[i].index] = d.mayGive(q, &q.to, &givers[i])
 	}
 	return d.giving
 }
 
 // mayGive says so of one group, for the one who gains, who lacks all or less.
-func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *group) giving {
+func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *giver) giving {
 	switch {
-	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
+	case q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
 		return staysOn
 	case q.mayStop(to, d.donorOf(g)):
 		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
 			return givesBack
 		}
 		return givesUp
-	case q.moves && !g.key.revocable && d.someRoom(g):
+	case q.moves && !g.key.revocable && d.someRoom(g.group):
 		return goesOn
 	}
 	return staysOn

@@ -66,7 +66,7 @@ func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
 					continue
 				}
 				if g := d.gangOf(u); g != nil {
-					require.True(t, q.mayStop(&w.to, &g.donor))
+					require.True(t, q.mayStop(&w.to, g.donor))
 					asked++
 				}
 			}
