@@ -117,13 +117,44 @@ func earlier(a, b waiter) bool {
 	return a.task < b.task
 }
 
+// waiters is those who wait in a class, and who is the first of them, who is asked for most.
+type waiters struct {
+	*btree.BTreeG[waiter]
+	first waiter
+	some  bool
+}
+
+// Min returns the first.
+func (q *waiters) Min() (waiter, bool) { return q.first, q.some }
+
+// Set adds one.
+func (q *waiters) Set(w waiter) {
+	q.BTreeG.Set(w)
+	q.see()
+}
+
+// Delete takes one out.
+func (q *waiters) Delete(w waiter) {
+	q.BTreeG.Delete(w)
+	q.see()
+}
+
+// PopMin takes the first out.
+func (q *waiters) PopMin() (waiter, bool) {
+	w, ok := q.BTreeG.PopMin()
+	q.see()
+	return w, ok
+}
+
+func (q *waiters) see() { q.first, q.some = q.BTreeG.Min() }
+
 // class is the waiting tasks that placement cannot tell apart: one node of the network.
 type class struct {
 	key   ClassKey
 	group *group
 	job   cluster.JobID    // the first whose task was in it
 	seen  costmodels.Class // as the cost model sees it
-	queue *btree.BTreeG[waiter]
+	queue waiters
 	row   *row
 	price flowgraph.Cost // of waiting, before the tier's step
 	local locality
@@ -166,7 +197,7 @@ func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskS
 			Pool:    spec.Pool, Type: spec.Type, Priority: spec.Priority, Inputs: inputs, Images: images, Estimate: key.stage,
 			HostWait: spec.HostWait, RackWait: spec.RackWait,
 		},
-		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
+		queue: waiters{BTreeG: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true})},
 		node:  flowgraph.NoNode,
 	}
 	for t := range c.wait {

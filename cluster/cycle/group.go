@@ -62,10 +62,11 @@ func bounds(snap *cluster.Snapshot, path cluster.PoolPath) (jobs, owners bool) {
 type group struct {
 	key     groupKey
 	request cluster.Resources
-	running int64 // bound or with a hold, and not asked to leave, or to move only
-	leaving int64 // asked to leave, and going to wait again without a hold
-	ending  int64 // on hosts, and going to end
-	classes int   // that refer to it
+	running int64  // bound or with a hold, and not asked to leave, or to move only
+	leaving int64  // asked to leave, and going to wait again without a hold
+	ending  int64  // on hosts, and going to end
+	classes int    // that refer to it
+	queue   *queue // of its leaf, nil if its pool is none
 	// begun counts, where runs are bounded, those of running by when they began, 0 for not yet.
 	begun *btree.Map[cluster.Time, int]
 	gone  bool // forgotten
@@ -120,7 +121,7 @@ func (g *group) until() cluster.Time {
 func (p *Planner) groupFor(key groupKey, task *cluster.TaskSpec) *group {
 	g := p.groups[key]
 	if g == nil {
-		g = &group{key: key, request: task.Resources, index: len(p.groups)}
+		g = &group{key: key, request: task.Resources, queue: p.queues[key.pool], index: len(p.groups)}
 		if n := len(p.freeIndices); n > 0 {
 			g.index, p.freeIndices = p.freeIndices[n-1], p.freeIndices[:n-1]
 		}

@@ -15,6 +15,8 @@ import (
 type queue struct {
 	groups  []pool.Group
 	classes []*class // nil where the entry is no class
+	listed  int      // so many of them, while they are listed anew
+	changed bool     // since admission was told of them
 }
 
 // admit asks the pools how much of what waits may be placed, and in which tier. Complexity: groups and classes.
@@ -74,30 +76,23 @@ func (p *Planner) letsIn(in *Input) bool {
 	return false
 }
 
-// queue hands admission what runs and waits in every leaf, as this plan has it so far. Lists are used again: admission reads none
-// before it has all.
+// queue hands admission what runs and waits in every leaf where that has changed, as this plan has it so far. Lists are used again:
+// admission reads none before it has all.
 func (p *Planner) queue() {
 	for _, path := range p.leaves {
-		q := p.queues[path]
-		q.groups, q.classes = q.groups[:0], q.classes[:0]
-	}
-	of := func(path cluster.PoolPath) *queue {
-		if q := p.queues[path]; q != nil {
-			return q
-		}
-		return &queue{} // no leaf: nobody is admitted
+		p.queues[path].listed = 0
 	}
 	for _, g := range p.groupOrder {
-		q := of(g.key.pool)
+		q := g.queue
 		if n := g.running + g.placed + g.pledged - g.stopped; n > 0 {
 			entry := p.entry(g)
 			entry.Running, entry.RunningUntil = n, g.until()
-			q.add(entry, nil)
+			q.add(&entry, nil)
 		}
 		if n := g.leaving + g.stopped; n+g.ending > 0 { // they will wait, and keep their claim meanwhile, or end
 			entry := p.entry(g)
 			entry.Waiting, entry.Leaving, entry.Ahead = n, n+g.ending, true
-			q.add(entry, nil)
+			q.add(&entry, nil)
 		}
 	}
 	unbegun := p.unbegun()
@@ -113,21 +108,33 @@ func (p *Planner) queue() {
 		if entry.Behind = c.behind; c.group.key.gang {
 			entry.Core = c.waiting()
 		}
-		of(c.key.group.pool).add(entry, c)
+		c.group.queue.add(&entry, c)
 	}
 	for _, path := range p.leaves {
-		p.admission.SetQueue(path, p.queues[path].groups)
+		if q := p.queues[path]; q.end() {
+			p.admission.SetQueue(path, q.groups)
+		}
 	}
 }
 
-// unbegun returns the gangs of whose core all wait.
+// unbegun returns the gangs of whose core all wait, of which others wait, too.
 func (p *Planner) unbegun() (jobs map[cluster.JobUID]bool) {
 	for _, c := range p.order {
-		if k := &c.key.group; k.gang && c.waiting() > 0 && c.group.placed == 0 && p.cores[k.job] == nil {
+		if k := &c.key.group; !k.gang && k.job != 0 {
 			if jobs == nil {
 				jobs = map[cluster.JobUID]bool{}
 			}
-			jobs[k.job] = true
+			jobs[k.job] = false
+		}
+	}
+	if jobs == nil {
+		return nil
+	}
+	for _, c := range p.order {
+		if k := &c.key.group; k.gang && c.waiting() > 0 && c.group.placed == 0 && p.cores[k.job] == nil {
+			if _, others := jobs[k.job]; others {
+				jobs[k.job] = true
+			}
 		}
 	}
 	return jobs
@@ -173,9 +180,29 @@ func (p *Planner) coreOf(job *cluster.Job) (n int64) {
 	return n
 }
 
-func (q *queue) add(entry pool.Group, c *class) {
-	q.groups = append(q.groups, entry)
-	q.classes = append(q.classes, c)
+// add lists one more entry, if the queue is one: in what is no leaf nobody is admitted.
+func (q *queue) add(entry *pool.Group, c *class) {
+	if q == nil {
+		return
+	}
+	switch i := q.listed; {
+	case i == len(q.groups):
+		q.groups, q.classes, q.changed = append(q.groups, *entry), append(q.classes, c), true
+	case q.groups[i].Same(entry):
+		q.classes[i] = c
+	default:
+		q.groups[i], q.classes[i], q.changed = *entry, c, true
+	}
+	q.listed++
+}
+
+// end ends the list, and reports whether it is another one than the last.
+func (q *queue) end() (changed bool) {
+	if q.listed < len(q.groups) {
+		q.groups, q.classes, q.changed = q.groups[:q.listed], q.classes[:q.listed], true
+	}
+	changed, q.changed = q.changed, false
+	return changed
 }
 
 // take hands the grants back to those they are for.

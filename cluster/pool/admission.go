@@ -30,6 +30,8 @@ type queue struct {
 	node   int32 // the leaf, in both trees
 	groups []Group
 	grants []Grant
+	own    []Grant   // the same without what was left over for others
+	anew   bool      // it is to be admitted anew
 	open   []int64   // of each group, the waiting tasks that no limit on jobs keeps back
 	shut   []Binding // what keeps the others back
 	asked  []int64   // what all waiting tasks ask for, by dimension, open or not, without revocable ones
@@ -76,9 +78,21 @@ func (a *Admission) SetSlack(slack cluster.Resources) {
 // SetQueue replaces the groups of a leaf. Ties of rank are broken by their heads, then by their order. The Admission keeps the
 // slice, and the caller must not modify it, unless he replaces it before the next Run or Regrant.
 func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
-	a.queue(leaf).groups = groups
+	q := a.queue(leaf)
+	q.groups, q.anew = groups, true
+	known := len(a.tree.dims)
 	for i := range groups {
 		a.know(groups[i].Request)
+	}
+	if len(a.tree.dims) > known {
+		a.anew()
+	}
+}
+
+// anew has all queues admitted anew.
+func (a *Admission) anew() {
+	for _, q := range a.queues {
+		q.anew = true
 	}
 }
 
@@ -143,6 +157,7 @@ func PercentOf(amount int64, percent uint32) int64 {
 // Run decides who may have what.
 func (a *Admission) Run(now cluster.Time) {
 	a.now = now
+	a.anew()
 	a.openQueues()
 	for _, q := range a.queues {
 		a.claim(q)
@@ -180,8 +195,12 @@ func (a *Admission) confine() {
 }
 
 // Regrant decides anew, about queues that have changed since the last Run, within the bounds that it found: what pools claim and
-// are entitled to stays as it is.
+// are entitled to stays as it is. Complexity: the groups of the queues that have changed since the last Run or Regrant, or of all where
+// limits count across leaves or a pool has a static reservation, with a logarithmic factor; and all groups.
 func (a *Admission) Regrant() {
+	if a.Static() || len(a.gates.limited) > 0 {
+		a.anew()
+	}
 	a.openQueues()
 	if a.Static() { // who has begun since may have more than its part
 		a.confine()
@@ -192,7 +211,12 @@ func (a *Admission) Regrant() {
 // admitQueues grants tiers in all queues, and what they leave over.
 func (a *Admission) admitQueues(fresh bool) {
 	for _, q := range a.queues {
+		if !q.anew {
+			copy(q.grants, q.own)
+			continue
+		}
 		a.admit(q)
+		q.own, q.anew = append(q.own[:0], q.grants...), false
 	}
 	a.dealLeftovers(fresh)
 }

@@ -44,10 +44,13 @@ func (s *gates) init(t *tree) {
 	}
 }
 
-// openQueues sets how many waiting tasks of each group the limits on jobs, and the cores of gangs, let in. Complexity: the groups, with a
-// logarithmic factor.
+// openQueues sets how many waiting tasks of each group the limits on jobs, and the cores of gangs, let in, in queues that are to be admitted
+// anew. Complexity: their groups, with a logarithmic factor.
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
+		if !q.anew {
+			continue
+		}
 		q.valid = false
 		n := len(q.groups)
 		q.open, q.shut = slices.Grow(q.open[:0], n)[:n], slices.Grow(q.shut[:0], n)[:n]
@@ -65,7 +68,7 @@ func (a *Admission) openQueues() {
 	}
 	for _, q := range a.queues {
 		for i := range q.groups {
-			if q.groups[i].Behind {
+			if q.anew && q.groups[i].Behind {
 				q.open[i], q.shut[i] = 0, Binding{Rule: RuleGang, Pool: a.tree.nodes[q.node].pool.Path}
 			}
 		}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -47,6 +48,15 @@ type Group struct {
 	MaxRunTime time.Duration
 	// RunningUntil is when the last of Running ends at the latest by its run-time limit, 0 if that is not known.
 	RunningUntil cluster.Time
+}
+
+// Same reports whether admission cannot tell the two apart.
+func (g *Group) Same(h *Group) bool {
+	return g.Head == h.Head && g.Job == h.Job && g.Running == h.Running && g.Waiting == h.Waiting && g.Leaving == h.Leaving && g.Core == h.Core &&
+		g.Passed == h.Passed && g.Behind == h.Behind && g.NoHost == h.NoHost && g.Ahead == h.Ahead && g.Queued == h.Queued && g.Worth == h.Worth &&
+		g.Priority == h.Priority && g.Preemptible == h.Preemptible && g.Revocable == h.Revocable && g.Controller == h.Controller &&
+		g.MaxRunning == h.MaxRunning && g.ForCore == h.ForCore && g.MaxRunTime == h.MaxRunTime && g.RunningUntil == h.RunningUntil &&
+		g.Request.Equal(h.Request) && g.User == h.User && slices.Equal(g.Groups, h.Groups)
 }
 
 // Grant is what admission decided for a group.

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -453,6 +454,71 @@ func TestAdmissionLaws(t *testing.T) {
 			checkLeaf(t, b.Tree(), w.pools, p, queues[p], b.Grants(p))
 		}
 	})
+}
+
+// To decide anew about some queues comes to the same as to decide anew about all.
+func TestRegrantLeavesQueuesThatStay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, true)
+		for _, p := range w.pools {
+			p.Order = rapid.SampledFrom([]cluster.PoolOrder{cluster.PriorityFIFO, cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers}).Draw(t, "order")
+			p.Ageing = time.Duration(rapid.IntRange(0, 10).Draw(t, "ageing"))
+			if rapid.IntRange(0, 9).Draw(t, "limited") == 0 {
+				p.Limits.RunningJobs = uintp(uint32(rapid.IntRange(0, 4).Draw(t, "jobs")))
+			}
+		}
+		var jobs cluster.JobUID
+		queues, slack := map[cluster.PoolPath][]pool.Group{}, drawVector(t, 50, "slack")
+		some, all := pool.NewAdmission(w.pools, w.capacity), pool.NewAdmission(w.pools, w.capacity)
+		for _, a := range []*pool.Admission{some, all} {
+			a.SetSlack(slack)
+		}
+		for round := range 4 {
+			for _, p := range w.leaves {
+				changes := round == 0 || rapid.Bool().Draw(t, "changes")
+				if changes {
+					queues[p] = drawQueue(t, &jobs)
+					if rapid.IntRange(0, 9).Draw(t, "named") == 0 && len(queues[p]) > 0 {
+						queues[p][0].Request = queues[p][0].Request.Add(cluster.Resources{Named: []cluster.Amount{{Name: fmt.Sprintf("licence%d", round), Value: 1}}})
+					}
+					some.SetQueue(p, slices.Clone(queues[p]))
+				}
+				all.SetQueue(p, slices.Clone(queues[p]))
+			}
+			for _, a := range []*pool.Admission{some, all} {
+				if round == 0 {
+					a.Run(60)
+				} else {
+					a.Regrant()
+				}
+			}
+			for _, p := range w.leaves {
+				require.Equal(t, slices.Clone(all.Grants(p)), slices.Clone(some.Grants(p)), "%s, round %d", p, round)
+			}
+		}
+	})
+}
+
+// Whatever may differ between groups, admission can tell them apart by it.
+func TestGroupsThatDifferAreNotTheSame(t *testing.T) {
+	g, of := pool.Group{}, reflect.TypeFor[pool.Group]()
+	require.True(t, g.Same(&pool.Group{}))
+	for i := range of.NumField() {
+		h := pool.Group{}
+		switch f := reflect.ValueOf(&h).Elem().Field(i); f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+		case reflect.Struct:
+			f.Set(reflect.ValueOf(cpu(1)))
+		default:
+			f.Set(reflect.ValueOf(1).Convert(f.Type()))
+		}
+		require.False(t, g.Same(&h), of.Field(i).Name)
+	}
 }
 
 func checkLeaf(t *rapid.T, tree *pool.Tree, pools []*cluster.Pool, p cluster.PoolPath, groups []pool.Group, grants []pool.Grant) {
