@@ -292,6 +292,7 @@ func TestWhoHasRoomHeldStartsAfterARestore(t *testing.T) {
 		part.Forget(1000)
 		require.NoError(t, s.state.Apply(cluster.Record{Event: part}))
 	}
+	s.emit(&cluster.ModeSet{}) // it is known what runs
 	require.Len(t, s.step().Placements, 1)
 	require.Equal(t, uint32(cluster.Forgettable+1), s.state.Task(daemon).Run)
 }
