@@ -18,7 +18,7 @@
 // starts beside a simplex that takes long from zero: where most arcs are of
 // classes repair, else cost scaling, which of a large network reads the same arcs
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
-// later races. Where flow spreads, so that ever more arcs gain, or the simplex spends its work on a
+// later races. Where flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on a
 // deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone, or beside
 // the simplex if the tree was deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
 // negative as soon as the simplex has begun to walk; where all have the same, beside the simplex after the first look at that.

@@ -22,6 +22,8 @@ type shape struct {
 	diffuse, supplied bool
 	// level: all arcs have the same cost, which is not 0. There are very many trees of one cost then.
 	level bool
+	// narrow: all arcs have the same room, for a small part of the flow.
+	narrow bool
 }
 
 // layers finds the shape of n.
@@ -147,12 +149,37 @@ func level(n *flowgraph.Network) bool {
 	cost := flowgraph.Cost(0)
 	for a := range n.ArcBound() {
 		d := n.Arc(flowgraph.ArcID(a))
-		if cost == 0 {
-			cost = d.Cost // 0 where there is no arc any more
+		if d.Tail < 0 {
+			continue
 		}
-		if d.Tail >= 0 && (d.Cost != cost || cost == 0) {
+		if cost == 0 {
+			cost = d.Cost
+		}
+		if d.Cost != cost || cost == 0 {
 			return false
 		}
 	}
 	return cost != 0
+}
+
+// narrowPart is for which part of the flow narrow arcs have room at most.
+const narrowPart = 8
+
+// narrow tells whether all open arcs have the same room, for so small a part of the flow.
+func narrow(n *flowgraph.Network) bool {
+	volume, ok := n.Volume()
+	room := int64(0)
+	for a := range n.ArcBound() {
+		d := n.Arc(flowgraph.ArcID(a))
+		if d.Tail < 0 || d.Upper == 0 {
+			continue
+		}
+		if room == 0 {
+			room = d.Upper
+		}
+		if d.Upper != room || d.Upper > volume/narrowPart {
+			return false
+		}
+	}
+	return ok
 }
