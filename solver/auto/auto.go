@@ -15,10 +15,9 @@
 // level can keep it busy for long. When it has spent its patience, a multiple of
 // the size of the network, another starts beside it: the simplex from its last
 // answer, or on a network of single tasks assignment from zero. Likewise another
-// starts beside a simplex that takes long from zero: where most arcs are of
-// classes repair, else cost scaling, which of a large network reads the same arcs
-// fewer times. If either wins there, cost scaling takes the place of the simplex in
-// later races. Where flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on a
+// starts beside a simplex that takes long from zero: on a large network, most of whose
+// arcs are of classes, repair, else cost scaling, which reads the same arcs fewer times.
+// If either wins there, cost scaling takes the place of the simplex in later races. Where flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on a
 // deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone, or beside
 // the simplex if the tree was deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
 // negative as soon as the simplex has begun to walk; where all have the same, beside the simplex after the first look at that.
@@ -103,7 +102,7 @@ const (
 	// that where all flow is for what arcs gain.
 	relaxNodes, relaxDegree, relaxHub, relaxMost = 16_000, 4, 32, 80
 	// large is how many nodes and arcs make a network on which a dozen solves by the simplex
-	// cost more than repair loses by one change.
+	// cost more than repair loses by one change, and, of classes, cost scaling from zero more than repair.
 	large = 1 << 17
 )
 

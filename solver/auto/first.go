@@ -298,7 +298,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 			if s.scale(n); !deep || s.rooted || s.wary && s.settled(s.last) {
 				s.alone = 0
 			}
-			if s.layered && !s.level {
+			if s.layered && !s.level && size > large {
 				s.challenger = repair.New()
 			}
 			return r, nil
