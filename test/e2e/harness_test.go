@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -64,13 +65,20 @@ func newSite(t *testing.T) *site {
 	return &site{t: t, dir: t.TempDir(), api: freeAddress(t), web: freeAddress(t)}
 }
 
-// freeAddress returns an address that was free a moment ago and can be taken again and again.
+// given is the addresses that freeAddress has returned.
+var given sync.Map
+
+// freeAddress returns an address that was free a moment ago and can be taken again and again. It returns none twice: the kernel may.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		if _, again := given.LoadOrStore(l.Addr().String(), true); !again {
+			return l.Addr().String()
+		}
+	}
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
