@@ -17,10 +17,12 @@
 // answer, or on a network of single tasks assignment from zero. Likewise another
 // starts beside a simplex that takes long from zero: on a large network, most of whose
 // arcs are of classes, repair, else cost scaling, which reads the same arcs fewer times.
-// If either wins there, cost scaling takes the place of the simplex in later races. Where flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on a
-// deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone, or beside
-// the simplex if the tree was deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
-// negative as soon as the simplex has begun to walk; where all have the same, beside the simplex after the first look at that.
+// If either wins there, cost scaling takes the place of the simplex in later races. Where
+// flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on
+// a deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone,
+// or beside the simplex if the tree was deep from the first. Where hardly any arc has a
+// cost it starts at once, or if some have and none is negative as soon as the simplex has
+// begun to walk; where all have the same, beside the simplex after the first look at that.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
 // gone in the next, repair would keep nothing of what it knows, and the simplex answers

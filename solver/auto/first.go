@@ -37,7 +37,7 @@ func (s *Solver) survey(n *flowgraph.Network) {
 		return
 	}
 	free := unpriced(n)
-	s.level, s.narrow = level(n), narrow(n)
+	s.level = level(n)
 	classes := s.layered && !s.single && !s.apart && free && n.NegativeArcs() == 0
 	s.ready = s.crowd || classes || !s.apart && few(n, s.layered)
 	if s.trial = s.ready; s.trial {
@@ -293,7 +293,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
 			return r, err
 		}
-		deep := !s.layered && (s.narrow && s.spreads() || s.slow(start)) || s.wary && s.walks(start/looks)
+		deep := !s.layered && (s.spreads() || s.slow(start)) || s.wary && s.walks(start/looks)
 		if deep || s.level || s.lags(limit/2) {
 			if s.scale(n); !deep || s.rooted || s.wary && s.settled(s.last) {
 				s.alone = 0
@@ -329,9 +329,12 @@ func (s *Solver) slow(start int64) bool {
 	return s.spent >= start || before > 0 && 2*looks*s.spent > 5*start && s.gaining > looks*(before-s.gaining)
 }
 
-// spreads tells whether half as many arcs again gain as when the simplex was looked at first: where all arcs are narrow, flow then finds
-// its way to where it has not been, as through a grid, and there is as much ahead as ever.
+// spreads tells whether all arcs are narrow, and half as many again gain as when the simplex was looked at first: flow then finds its way
+// to where it has not been, as through a grid, and there is as much ahead as ever.
 func (s *Solver) spreads() bool {
+	if !narrow(s.net) {
+		return false
+	}
 	g := s.simplex.Gaining()
 	if s.early == 0 {
 		s.early = g

@@ -22,8 +22,6 @@ type shape struct {
 	diffuse, supplied bool
 	// level: all arcs have the same cost, which is not 0. There are very many trees of one cost then.
 	level bool
-	// narrow: all arcs have the same room, for a small part of the flow.
-	narrow bool
 }
 
 // layers finds the shape of n.
