@@ -482,7 +482,7 @@ func (d *displacer) bundles(q *quest, h *host, w *want) []bundle {
 			continue
 		}
 		b := d.bundle(u).on(h)
-		if gives == goesOn || u.group.key.gang && !q.mayStop(&w.to, d.donor(u)) {
+		if gives == goesOn || u.group.key.gang && !q.mayStop(&w.to, d.p.donorOf(u.group)) {
 			if !q.moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}
@@ -503,26 +503,6 @@ func (h *host) isFirst(i int) bool {
 	return !slices.ContainsFunc(h.units, func(v *unit) bool {
 		return v.task < u.task && u.staysWith(v)
 	})
-}
-
-// donor returns the unit, with those that leave together with it, as one that might be stopped.
-func (d *displacer) donor(u *unit) *pool.Donor {
-	if g := d.gangOf(u); g != nil {
-		return g.donor
-	}
-	return d.p.donor(u.group)
-}
-
-// donorOf returns one task of the group, or its gang, as what might be stopped.
-func (d *displacer) donorOf(g *giver) *pool.Donor {
-	if g.donor == nil {
-		if core := d.p.cores[g.key.job]; g.key.gang && len(core.staying()) > 1 {
-			g.donor = core.asDonor(d.p.ledger)
-		} else {
-			g.donor = d.p.donor(g.group)
-		}
-	}
-	return g.donor
 }
 
 // mayLeave reports whether the unit, with those that leave together with it, may leave for the class whatever the pools say.

@@ -143,7 +143,6 @@ func (u *unit) staysWith(other *unit) bool {
 // gangBundle is the bundle of a gang of several: the same from wherever it is seen, and in a whole pass of displacements.
 type gangBundle struct {
 	bundle
-	donor *pool.Donor
 	may   bool // all of them may be asked to leave now
 	rests bool // one may not yet
 }
@@ -161,7 +160,6 @@ func (d *displacer) gangOf(u *unit) *gangBundle {
 		d.gangs = map[cluster.JobUID]*gangBundle{}
 	}
 	g = &gangBundle{bundle: d.bundleOf(u), may: true}
-	g.donor = d.p.cores[u.task.Job()].asDonor(d.p.ledger)
 	before := d.rests
 	d.rests = false
 	for _, v := range g.units {

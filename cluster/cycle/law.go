@@ -55,6 +55,14 @@ func (p *Planner) donor(g *group) *pool.Donor {
 	return &g.donor
 }
 
+// donorOf returns one task of the group, with those of its gang that leave together with it, as what might be stopped.
+func (p *Planner) donorOf(g *group) *pool.Donor {
+	if core := p.cores[g.key.job]; g.key.gang && len(core.staying()) > 1 {
+		return core.asDonor(p.ledger)
+	}
+	return p.donor(g)
+}
+
 // unit returns n tasks of the group as the pools' accounts see them.
 func (g *group) unit(n int64) pool.Unit {
 	return pool.Unit{

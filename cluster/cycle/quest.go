@@ -97,7 +97,7 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 // giver is a group of which some are on hosts, or have room held there, and may be asked to leave.
 type giver struct {
 	*group
-	donor *pool.Donor // what might be stopped, nil where nobody has asked
+	donor *pool.Donor // what might be stopped
 }
 
 // givers lists all of them, in the order of the groups. They stay the same in a pass of displacements.
@@ -106,7 +106,7 @@ func (d *displacer) givers() []giver {
 		d.listing = []giver{}
 		for _, g := range d.p.groupOrder {
 			if g.running > 0 && g.displaceable() {
-				d.listing = append(d.listing, giver{group: g})
+				d.listing = append(d.listing, giver{g, d.p.donorOf(g)})
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
 func (d *displacer) someLightens(q *quest) bool {
 	givers := d.givers()
 	for i := range givers {
-		if g := &givers[i]; !g.key.revocable && q.beyond.Covers(g.key.pool) && q.to.MayStop(d.donorOf(g)) {
+		if g := &givers[i]; !g.key.revocable && q.beyond.Covers(g.key.pool) && q.to.MayStop(g.donor) {
 			return true
 		}
 	}
@@ -181,7 +181,7 @@ func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *giver) giving {
 	switch {
 	case q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
 		return staysOn
-	case q.mayStop(to, d.donorOf(g)):
+	case q.mayStop(to, g.donor):
 		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
 			return givesBack
 		}

@@ -65,8 +65,8 @@ func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
 				if u.leaves() || w.giving[u.group.index] == staysOn {
 					continue
 				}
-				if g := d.gangOf(u); g != nil {
-					require.True(t, q.mayStop(&w.to, g.donor))
+				if d.gangOf(u) != nil {
+					require.True(t, q.mayStop(&w.to, p.donorOf(u.group)))
 					asked++
 				}
 			}
