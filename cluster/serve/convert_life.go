@@ -40,7 +40,7 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 	speculationFrom(p, job, child(path, "speculation"), v)
 	if p.Progress != nil {
 		at, every := child(path, "progress.interval"), p.Progress.Interval
-		if every != nil && every.GetSeconds() == 0 && every.GetNanos() == 0 {
+		if isZero(every) {
 			v.Invalid(at, "is 0: leave progress out where tasks report none")
 		} else {
 			job.Progress = durationOr(every, defaultProgress, 1, maxTime, at, v)

@@ -76,12 +76,15 @@ func limitsFrom(p *sluicev1.JobLimits, job *cluster.JobSpec, path string, v *vio
 
 // positiveFrom converts a duration that is 0 where it is unset, and only there.
 func positiveFrom(d *durationpb.Duration, path string, v *violations) time.Duration {
-	if d != nil && d.GetSeconds() == 0 && d.GetNanos() == 0 {
+	if isZero(d) {
 		v.Invalid(path, "is 0 s: more than that, or leave it out")
 		return 0
 	}
 	return durationOr(d, 0, 1, maxTime, path, v)
 }
+
+// isZero reports whether a duration is given, and is 0.
+func isZero(d *durationpb.Duration) bool { return d != nil && d.GetSeconds() == 0 && d.GetNanos() == 0 }
 
 // boundsTo is the reverse of boundsFrom.
 func boundsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
