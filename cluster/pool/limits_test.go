@@ -413,6 +413,15 @@ func drawQueue(t *rapid.T, jobs *cluster.JobUID) []pool.Group {
 	return groups
 }
 
+// drawSettings draws in which order a pool lets in and how tasks age there, and of one in so many how many jobs may run.
+func drawSettings(t *rapid.T, p *cluster.Pool, limited int) {
+	p.Order = rapid.SampledFrom([]cluster.PoolOrder{cluster.PriorityFIFO, cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers}).Draw(t, "order")
+	p.Ageing = time.Duration(rapid.IntRange(0, 10).Draw(t, "ageing"))
+	if rapid.IntRange(0, limited-1).Draw(t, "limited") == 0 {
+		p.Limits.RunningJobs = uintp(uint32(rapid.IntRange(0, 4).Draw(t, "jobs")))
+	}
+}
+
 // The laws of admission on random trees and queues: every task is counted once; no bound of a leaf is exceeded by what is
 // granted, and by what runs only where that alone exceeds it; cores are whole; what may not be preempted is reserved,
 // borrows within the reservation of its leaf, or is refused; a waiting task gets a stronger tier than a running one that it may not stop only where there is room for both;
@@ -421,10 +430,7 @@ func TestAdmissionLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, true)
 		for _, p := range w.pools {
-			p.Order = rapid.SampledFrom([]cluster.PoolOrder{cluster.PriorityFIFO, cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers}).Draw(t, "order")
-			p.Ageing = time.Duration(rapid.IntRange(0, 10).Draw(t, "ageing"))
-			if rapid.IntRange(0, 4).Draw(t, "limited") == 0 {
-				p.Limits.RunningJobs = uintp(uint32(rapid.IntRange(0, 4).Draw(t, "jobs")))
+			if drawSettings(t, p, 5); p.Limits.RunningJobs != nil {
 				p.Limits.ControllerPercent = uintp(20)
 			}
 		}
@@ -461,11 +467,7 @@ func TestRegrantLeavesQueuesThatStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, true)
 		for _, p := range w.pools {
-			p.Order = rapid.SampledFrom([]cluster.PoolOrder{cluster.PriorityFIFO, cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers}).Draw(t, "order")
-			p.Ageing = time.Duration(rapid.IntRange(0, 10).Draw(t, "ageing"))
-			if rapid.IntRange(0, 9).Draw(t, "limited") == 0 {
-				p.Limits.RunningJobs = uintp(uint32(rapid.IntRange(0, 4).Draw(t, "jobs")))
-			}
+			drawSettings(t, p, 10)
 		}
 		var jobs cluster.JobUID
 		queues, slack := map[cluster.PoolPath][]pool.Group{}, drawVector(t, 50, "slack")
