@@ -119,22 +119,38 @@ func room(flow, upper int64) int64 {
 	return upper - flow
 }
 
-// reprice computes potentials from the root down.
+// reprice computes potentials from the root down. What hangs by an artificial arc keeps its level among the others, as
+// far as the artificial price stays above every path: its arcs then gain no more than they did.
 func (s *simplex[C]) reprice() {
+	base := s.pi[s.root]
 	s.pi[s.root] = 0
 	for v := s.thread[s.root]; v != s.root; v = s.thread[v] {
 		t := &s.nodes[v]
 		switch {
 		case t.pred == none && t.up == flowgraph.Infinite:
-			s.pi[v] = s.pi[t.parent] - s.penalty
+			s.pi[v] = s.level(s.pi[v]-base) - s.penalty
 		case t.pred == none:
-			s.pi[v] = s.pi[t.parent] + s.penalty
+			s.pi[v] = s.level(s.pi[v]-base) + s.penalty
 		case s.slots[t.pred].tail == v:
 			s.pi[v] = s.pi[t.parent] - int64(s.slots[t.pred].cost)
 		default:
 			s.pi[v] = s.pi[t.parent] + int64(s.slots[t.pred].cost)
 		}
 	}
+	s.former = s.penalty
+}
+
+// level returns what a potential was without the artificial price, 0 if that is too much or it had none.
+func (s *simplex[C]) level(pi int64) int64 {
+	if pi < 0 {
+		pi += s.former
+	} else {
+		pi -= s.former
+	}
+	if most := s.penalty / 4; pi <= -most || pi >= most {
+		return 0
+	}
+	return pi
 }
 
 // fewPivots is after how many pivots, at least, nodes get new places: a network that needs fewer lies

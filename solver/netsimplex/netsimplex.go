@@ -17,7 +17,11 @@
 // computed anew, and wherever one breaks a bound or strong feasibility, its arc
 // leaves at the bound and an artificial arc takes what is over. That basis is
 // feasible, and few pivots from the next optimum if little changed. It costs
-// O(nodes) and a full round of pricing, O(arcs), whatever changed.
+// O(nodes) and a full round of pricing, O(arcs), whatever changed. What hangs by such an arc keeps its potentials,
+// so that no arc gains by that alone.
+//
+// From the flow and the potentials of another solver, also of one that has not ended ([Solver.Adopt]), a tree is grown of the arcs
+// whose flow is between their bounds, and of others of reduced cost 0 that can take more towards the root.
 package netsimplex
 
 import (

@@ -21,6 +21,101 @@ func TestWarmSolveDoesNotAllocate(t *testing.T) {
 	solvertest.WarmAllocatesNothing(t, netsimplex.New())
 }
 
+// guess is a flow and potentials as they were noted down.
+type guess struct {
+	flow       []int64
+	potentials []flowgraph.Cost
+}
+
+func (g *guess) Flow(a flowgraph.ArcID) int64 { return at(g.flow, int(a)) }
+
+func (g *guess) Potential(v flowgraph.NodeID) flowgraph.Cost { return at(g.potentials, int(v)) }
+
+func (g *guess) Changed() []flowgraph.ArcID { return nil }
+
+func at[T any](list []T, i int) (value T) {
+	if i < len(list) {
+		value = list[i]
+	}
+	return value
+}
+
+func note(n *flowgraph.Network, r solver.Result) *guess {
+	g := &guess{}
+	for a := range n.ArcBound() {
+		flow := int64(0)
+		if n.ArcAlive(flowgraph.ArcID(a)) {
+			flow = r.Flow(flowgraph.ArcID(a))
+		}
+		g.flow = append(g.flow, flow)
+	}
+	for v := range n.NodeBound() {
+		pi := flowgraph.Cost(0)
+		if n.NodeAlive(flowgraph.NodeID(v)) {
+			pi = r.Potential(flowgraph.NodeID(v))
+		}
+		g.potentials = append(g.potentials, pi)
+	}
+	return g
+}
+
+// TestAdopt: from an optimal flow hardly a pivot is left, from the flow of before a few changes fewer than from zero.
+func TestAdopt(t *testing.T) {
+	var same, near, cold int64
+	for seed := range uint64(100) {
+		src := solvertest.Seeded(seed)
+		c := solvertest.NewCluster(src, solvertest.ClusterShape{
+			Hosts: 1 + src.Intn(30), Slots: 1 + src.Intn(3), Classes: 10 + src.Intn(50),
+			Patterns: 1 + src.Intn(4), MaxCost: 1 + src.Intn(20), MaxSupply: 1 + src.Intn(6),
+		})
+		s := netsimplex.New()
+		was := note(c.Network, solvertest.Compare(t, c.Network, ssp.New()))
+		s.Adopt(c.Network, was)
+		same += solvertest.Compare(t, c.Network, s).Work.Steps
+		c.Churn(2)
+		s.Adopt(c.Network, was)
+		near += solvertest.Compare(t, c.Network, s).Work.Steps
+		cold += solvertest.Compare(t, c.Network, netsimplex.New()).Work.Steps
+		for range 3 { // what it has taken over is as good as what it has found
+			c.Churn(2)
+			solvertest.Compare(t, c.Network, s)
+		}
+	}
+	require.Less(t, 10*same, cold)
+	require.Less(t, 2*near, cold)
+}
+
+// TestAdoptAnything: whatever is guessed of any network, what it finds is right, also where it is changed half way, empty,
+// infeasible or without a bound.
+func TestAdoptAnything(t *testing.T) {
+	for seed := range uint64(2000) {
+		src := solvertest.Seeded(seed)
+		n := solvertest.Random(src, solvertest.Shape{Nodes: src.Intn(12), Arcs: src.Intn(40), MaxAmount: 6, MaxCost: []int64{3, 50, 1 << 40}[seed%3]})
+		g := &guess{}
+		for a := range n.ArcBound() {
+			d := n.Arc(flowgraph.ArcID(a))
+			g.flow = append(g.flow, d.Lower+int64(src.Intn(int(min(d.Upper-d.Lower, 8))+1)))
+		}
+		for range n.NodeBound() {
+			g.potentials = append(g.potentials, flowgraph.Cost(src.Intn(4)-2)<<src.Intn(62))
+		}
+		s := netsimplex.New()
+		if seed%2 == 0 {
+			solvertest.Compare(t, n, s)
+			solvertest.Perturb(n, src, 3)
+		}
+		s.Adopt(n, g)
+		if seed%5 == 0 {
+			_, err := s.Solve(n, solver.Budget{Work: 1})
+			require.NoError(t, err)
+			solvertest.Perturb(n, src, 2)
+		}
+		solvertest.Compare(t, n, s)
+		solvertest.Perturb(n, src, 3)
+		solvertest.Compare(t, n, s)
+	}
+}
+
 // TestCrowd: where everybody likes the same places best, hardly anybody fits on a tree of
 // shortest paths, and the simplex begins without one.
 func TestCrowd(t *testing.T) {

@@ -55,6 +55,8 @@ type simplex[C cost] struct {
 type base struct {
 	net *flowgraph.Network
 	seq flowgraph.Seq
+	// guess is what to start from while it is taken in, else nil.
+	guess solver.Solution
 
 	// By slot.
 	state  []int8
@@ -79,6 +81,7 @@ type base struct {
 	pivots int  // since the nodes were last renumbered
 
 	penalty int64
+	former  int64       // penalty of the potentials as they are
 	found   []candidate // entering arcs found before
 	opening []int32     // slots of arcs that enter first, see open
 	effort  int64       // nodes that pivots walked over and moved since last counted

@@ -8,7 +8,7 @@ import (
 )
 
 // takeIn brings the copy up to date and makes a strongly feasible basis of what
-// is left of the last one; on the first call, of short paths, or of artificial arcs
+// is left of the last one; on the first call, of what was guessed, of short paths, or of artificial arcs
 // alone. It returns how many nodes and arcs it compared.
 func (s *simplex[C]) takeIn() int64 {
 	n := s.net
@@ -47,7 +47,10 @@ func (s *simplex[C]) takeIn() int64 {
 	}
 	s.compareNodes()
 	end := none
-	if cold {
+	switch {
+	case cold && s.guess != nil:
+		s.follow()
+	case cold:
 		if end = s.crash(); end == none {
 			s.open()
 		}

@@ -1,0 +1,166 @@
+package netsimplex
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// Adopt forgets what s knows and has the next call of Solve start from a flow and potentials that another solver has of n: a good
+// guess does, as the answer to n as it was, or one that is half done. The flow must keep to the bounds, but it need not be balanced. It
+// is read here only. O(nodes + arcs).
+func (s *Solver) Adopt(n *flowgraph.Network, guess solver.Solution) {
+	*s = *New()
+	if n.NumNodes() == 0 || solver.Precheck(n, MaxBits) != solver.Optimal {
+		return
+	}
+	s.net = n
+	if n.CostBits() < 32 {
+		s.either = adopted[int32](n, guess)
+	} else {
+		s.either = adopted[int64](n, guess)
+	}
+}
+
+func adopted[C cost](n *flowgraph.Network, guess solver.Solution) *simplex[C] {
+	s := &simplex[C]{base: base{net: n, guess: guess, busy: true}}
+	s.takeIn()
+	s.guess = nil
+	return s
+}
+
+// follow chooses a basis near the flow that was guessed: the arcs with flow between their bounds, but for those that close a cycle
+// of such, which go to the nearer bound; and to join the trees of these, arcs of reduced cost 0 by which more can be sent
+// towards the root. O(nodes + arcs).
+func (s *simplex[C]) follow() {
+	for a, slot := range s.slotOf {
+		b := &s.bounds[slot]
+		if b.upper <= b.lower {
+			continue
+		}
+		switch flow := s.guess.Flow(flowgraph.ArcID(a)); {
+		case flow <= b.lower:
+		case flow < b.upper:
+			s.state[slot] = inTree
+		default:
+			s.put(slot, atUpper)
+		}
+	}
+	first := none
+	for v := range s.root {
+		if t := &s.nodes[v]; t.size > 0 {
+			if first == none {
+				first = v
+			}
+			s.pi[v] = int64(s.guess.Potential(s.idAt[v]) - s.guess.Potential(s.idAt[first]))
+			t.parent, t.pred = none, none
+		}
+	}
+	f := s.forest()
+	for v := range s.root { // first where flow ends: most leads there
+		if s.nodes[v].size > 0 && s.net.Supply(s.idAt[v]) < 0 {
+			f.grow(v)
+		}
+	}
+	for v := range s.root {
+		if s.nodes[v].size > 0 {
+			f.grow(v)
+		}
+	}
+	for slot, state := range s.state {
+		b, x := &s.bounds[slot], &s.slots[slot]
+		if state != inTree || b.upper <= b.lower || s.nodes[x.tail].pred == int32(slot) || s.nodes[x.head].pred == int32(slot) {
+			continue
+		}
+		s.state[slot] = atLower
+		if flow := s.guess.Flow(flowgraph.ArcID(s.arcOf[slot])); b.upper != flowgraph.Infinite && flow-b.lower > b.upper-flow {
+			s.put(int32(slot), atUpper)
+		}
+	}
+}
+
+// forest is the trees that follow joins nodes to.
+type forest[C cost] struct {
+	*simplex[C]
+	between, tight joints
+	order          []int32 // the nodes in trees as they were reached
+	joined, tried  int     // up to where in order arcs between their bounds, and others, were looked at
+}
+
+// joints are, by node, arcs by which others may be joined to it.
+type joints struct {
+	first []int32 // where those of a node end, then where they begin; one more than nodes
+	slots []int32
+}
+
+// forest finds the joints of all nodes.
+func (s *simplex[C]) forest() *forest[C] {
+	f := &forest[C]{simplex: s, order: s.sibling[:0]}
+	f.between.first, f.tight.first = make([]int32, len(s.nodes)+1), make([]int32, len(s.nodes)+1)
+	f.each(func(j *joints, v, _ int32) { j.first[v]++ })
+	for _, j := range [2]*joints{&f.between, &f.tight} {
+		sum := int32(0)
+		for v := range j.first {
+			sum += j.first[v]
+			j.first[v] = sum
+		}
+		j.slots = make([]int32, sum)
+	}
+	f.each(func(j *joints, v, slot int32) {
+		j.first[v]--
+		j.slots[j.first[v]] = slot
+	})
+	return f
+}
+
+// each calls add for every joint.
+func (f *forest[C]) each(add func(j *joints, v, slot int32)) {
+	for i := range f.slots {
+		x, b := &f.slots[i], &f.bounds[i]
+		switch {
+		case b.upper <= b.lower:
+		case f.state[i] == inTree:
+			add(&f.between, x.tail, int32(i))
+			add(&f.between, x.head, int32(i))
+		case x.reduced(f.pi) == 0:
+			add(&f.tight, x.head, int32(i))
+		}
+	}
+}
+
+// grow makes r the root of a tree, if it is in none, and joins to it what it can, also whole trees.
+func (f *forest[C]) grow(r int32) {
+	if f.nodes[r].parent != none {
+		return
+	}
+	f.nodes[r].parent = f.root
+	f.order = append(f.order, r)
+	for {
+		switch {
+		case f.joined < len(f.order):
+			f.join(r, f.order[f.joined], &f.between)
+			f.joined++
+		case f.tried < len(f.order):
+			f.join(r, f.order[f.tried], &f.tight)
+			f.tried++
+		default:
+			return
+		}
+	}
+}
+
+// join hangs below v, in the tree of r, what is in no tree yet, or is the root of another.
+func (f *forest[C]) join(r, v int32, by *joints) {
+	for _, slot := range by.slots[by.first[v]:by.first[v+1]] {
+		x := &f.slots[slot]
+		u := x.tail + x.head - v
+		t := &f.nodes[u]
+		switch {
+		case u == r || t.parent != none && t.parent != f.root:
+			continue
+		case t.parent == none:
+			f.order = append(f.order, u)
+		}
+		t.parent, t.pred = v, slot
+		f.put(slot, inTree)
+	}
+}
