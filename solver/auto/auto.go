@@ -11,13 +11,14 @@
 // these take long, the simplex goes on, or after assignment, unless sources have very
 // many arcs, cost scaling: most tasks are alike then. If
 // the network then changes, repair takes over the answer and goes on from it: it is
-// by far the fastest after a small change, but a shock that moves the whole price
-// level can keep it busy for long. When it has spent its patience, a multiple of
-// the size of the network, another starts beside it: the simplex from its last
-// answer, or on a network of single tasks assignment from zero. Likewise another
+// by far the fastest after a small change, but a larger one, or a shock that moves the
+// whole price level, can keep it busy for long. When it has worked for as long as an
+// answer from zero took, or spent its patience, a multiple of the size of the network,
+// another starts beside it: the simplex, from where repair has come to, or on a network
+// of single tasks assignment from zero. If that simplex takes long, too, an answer from
+// zero takes the place of repair. Likewise another
 // starts beside a simplex that takes long from zero: on a large network, most of whose
-// arcs are of classes, repair, else cost scaling, which reads the same arcs fewer times.
-// If either wins there, cost scaling takes the place of the simplex in later races. Where
+// arcs are of classes, repair, else cost scaling, which reads the same arcs fewer times. Where
 // flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on
 // a deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone,
 // or beside the simplex if the tree was deep from the first. Where hardly any arc has a
@@ -50,6 +51,10 @@ const (
 	// It is a quarter less after each race that repair lost, twice that, up to the
 	// constant, after each solve that needed no race.
 	patience, patienceSingle = 32, 24
+	// chasing is how much work for each node and arc an answer from zero must take if the simplex is to start beside repair.
+	chasing = 8
+	// stride is how much work of the simplex takes as long as a step of repair, besides the arcs read.
+	stride = 200
 	// shock is how many wide searches of repair in a network of single tasks end its
 	// patience at once: a price level moves, unit by unit.
 	shock = 6
@@ -113,10 +118,18 @@ type Solver struct {
 	net     *flowgraph.Network
 	repair  *repair.Solver
 	simplex *netsimplex.Solver
-	// challenger runs beside a simplex that takes long from zero. Later it, or cost
-	// scaling after repair won there, or on a network of single tasks assignment, runs
-	// beside repair. If nil, the simplex does.
+	// challenger runs beside a simplex that takes long from zero.
 	challenger solver.Solver
+	// anew, on a network of single tasks, else chaser, the simplex from where repair has come to, runs beside a repair that takes
+	// long; fresh, a solver from zero, then takes the place of repair, or if that costs little begins at once. ran is the work that
+	// who runs beside has done.
+	anew   anew
+	chaser *netsimplex.Solver
+	fresh  *Solver
+	ran    int64
+	// dear is the work of the last answer from zero, as far as known, in hundredths for each node and arc; effort is the work of the
+	// simplex in the time that repair has taken.
+	dear, effort int64
 	// paths, where a few ways may do, or units, on a network of single tasks, take the place of
 	// repair until the first answer, on a network that is as it was at seq; else nil.
 	paths *paths
@@ -227,6 +240,11 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	} else {
 		r, err = s.answer(n, budget)
 	}
+	if s.teller == nil {
+		if s.ran += r.Work.Units; r.Status != solver.BudgetSpent {
+			s.learn(n)
+		}
+	}
 	if r.Status == solver.Optimal {
 		known := s.teller == nil || s.teller == r.Solution || s.adopted
 		s.teller, s.adopted = r.Solution, false
@@ -289,7 +307,8 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 		add(&r.Work, total)
 		return r, err
 	}
-	limit := s.patience * int64(n.NumNodes()+n.NumArcs()+64)
+	size := int64(n.NumNodes() + n.NumArcs() + 64)
+	limit := s.patience * size
 	if !s.racing {
 		r, err := s.byRepair(n, budget, limit, &total)
 		if err != nil || !s.racing {
@@ -306,7 +325,7 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 			return r, err
 		}
 	}
-	return s.race(n, budget, limit/quanta, total)
+	return s.race(n, budget, max(1, limit/quanta, size/beginning), total)
 }
 
 // rest is what a budget leaves after work.
@@ -319,6 +338,7 @@ func rest(budget solver.Budget, done solver.Work) solver.Budget {
 
 // byRepair lets repair work alone. It sets racing if that is not enough.
 func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
+	chased := !s.single && !s.trial
 	for {
 		own := solver.Budget{Work: max(1, min(limit/quanta, limit-s.spent))}
 		if budget.Work > 0 {
@@ -326,19 +346,22 @@ func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int6
 		}
 		r, err := s.repair.Solve(n, own)
 		s.spent += r.Work.Units
+		s.effort += effort(r.Work)
 		add(total, r.Work)
 		r.Work = *total
 		switch {
 		case err != nil:
 			return r, err
 		case r.Status != solver.BudgetSpent:
-			s.spent = 0
+			s.spent, s.effort = 0, 0
 			s.patience = min(2*s.patience, s.mostPatience())
 			return r, nil
 		case budget.Spent(total.Units):
 			return r, nil
-		case s.spent >= limit || s.single && s.repair.Wide() >= shock:
-			s.racing = true
+		case s.spent >= limit || s.single && s.repair.Wide() >= shock || chased && s.effort >= s.cold(n):
+			if s.racing = true; chased {
+				s.chase(n)
+			}
 			return r, nil
 		}
 	}

@@ -29,9 +29,6 @@ func (s *Solver) start(n *flowgraph.Network) {
 // survey looks at the shape of n, and chooses by it who gives the first answer where there is none.
 func (s *Solver) survey(n *flowgraph.Network) {
 	s.paths, s.shape = nil, layers(n)
-	if s.single {
-		s.challenger = &anew{}
-	}
 	s.patience = s.mostPatience()
 	if s.first != nil {
 		return
@@ -84,7 +81,7 @@ func (s *Solver) begin(n *flowgraph.Network) bool {
 
 // leaveUnits treats the network as one that is not of single tasks, from now on.
 func (s *Solver) leaveUnits() {
-	s.units, s.single, s.apart, s.challenger, s.spent = nil, false, false, nil, 0
+	s.units, s.single, s.apart, s.spent = nil, false, false, 0
 	s.patience = s.mostPatience()
 }
 
@@ -258,10 +255,8 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 		case theirs.err != nil || theirs.result.Status == solver.CostRange:
 			s.challenger = nil
 		case theirs.result.Status != solver.BudgetSpent:
-			// The simplex keeps its tree for the next change, unless cost scaling races then.
 			if r, is := s.challenger.(*repair.Solver); is && theirs.result.Status == solver.Optimal {
-				s.simplex = netsimplex.New()
-				s.repair, s.ready, s.challenger, s.shaken = r, true, costscaling.New(), 0
+				s.simplex, s.repair, s.ready, s.shaken = netsimplex.New(), r, true, 0
 			}
 			return theirs.result, nil
 		}

@@ -14,7 +14,7 @@ import (
 // arcs here and there and not in sequence.
 func pace(s solver.Solver) int64 {
 	switch s.(type) {
-	case *netsimplex.Solver:
+	case *netsimplex.Solver, *Solver:
 		return 8
 	case *costscaling.Solver:
 		return 4
@@ -22,6 +22,12 @@ func pace(s solver.Solver) int64 {
 		return 2
 	}
 	return 1
+}
+
+// effort is how much work of the simplex takes as long as some of repair: as its pace is, or less where repair reads many
+// arcs of one node in sequence at each step.
+func effort(w solver.Work) int64 {
+	return min(pace(&netsimplex.Solver{})*w.Units, w.Units+stride*int64(w.Steps))
 }
 
 type outcome struct {
@@ -62,49 +68,83 @@ func (a *anew) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result,
 // Name is not asked.
 func (a *anew) Name() string { return "assignment" }
 
-// rival returns who runs beside repair.
-func (s *Solver) rival() solver.Solver {
-	if s.challenger != nil {
-		return s.challenger
+// cold is how much work an answer from zero takes, by the last one.
+func (s *Solver) cold(n *flowgraph.Network) int64 {
+	return s.dear * int64(n.NumNodes()+n.NumArcs()) / 100
+}
+
+// learn notes what an answer from zero took.
+func (s *Solver) learn(n *flowgraph.Network) {
+	s.dear = 100 * s.ran / int64(max(1, n.NumNodes()+n.NumArcs()))
+	s.ran = 0
+}
+
+// rivals returns who race for an answer after changes. On a network of single tasks that is repair and assignment from
+// zero. Elsewhere it is first repair and the simplex; once that has worked for half as long as an answer from zero takes, one from
+// zero takes the place of repair.
+func (s *Solver) rivals(n *flowgraph.Network) (one, beside solver.Solver) {
+	switch {
+	case s.single:
+		return s.repair, &s.anew
+	case s.chaser == nil:
+		return s.repair, s.fresh
+	case s.fresh == nil && 2*s.ran < s.cold(n):
+		return s.repair, s.chaser
+	case s.fresh == nil:
+		s.fresh, s.ran = New(), 0
 	}
-	return s.simplex
+	return s.chaser, s.fresh
+}
+
+// chase has the simplex start from where repair, which knows of all changes, has come to, unless an answer from zero takes
+// hardly longer than that does.
+func (s *Solver) chase(n *flowgraph.Network) {
+	if s.ran = 0; s.dear < 100*chasing {
+		s.fresh = New()
+		return
+	}
+	s.chaser = netsimplex.New()
+	s.chaser.Adopt(n, s.repair)
 }
 
 // endRace frees what a race needed.
 func (s *Solver) endRace() {
 	s.racing, s.spent, s.alone, s.gaining, s.last, s.most, s.early = false, 0, 0, 0, 0, 0, 0
-	if a, ok := s.challenger.(*anew); ok {
-		a.units = nil
-	}
+	s.effort, s.challenger, s.anew, s.chaser, s.fresh = 0, nil, anew{}, nil, nil
 }
 
-// race advances both in quanta until one has an answer. When a challenger refuses,
-// the simplex takes its place for good.
+// race advances two in quanta until one has an answer. When assignment refuses, the network is treated as one that is
+// not of single tasks, for good.
 func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
-	turn := solver.Budget{Work: max(1, quantum)}
 	for {
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		rival := s.rival()
-		mine, theirs := sideBySide(n, s.repair, turn, rival, solver.Budget{Work: pace(rival) * turn.Work})
+		a, b := s.rivals(n)
+		mine, theirs := sideBySide(n, a, solver.Budget{Work: pace(a) * quantum}, b, solver.Budget{Work: pace(b) * quantum})
 		if err := errors.Join(mine.err, theirs.err); err != nil {
 			return solver.Result{}, err
 		}
 		add(&total, mine.result.Work)
 		add(&total, theirs.result.Work)
-		won := mine.result
-		switch {
-		case won.Status != solver.BudgetSpent:
-		case theirs.result.Status == solver.Optimal:
-			return s.handOver(n, theirs.result, total)
-		case theirs.result.Status == solver.CostRange && rival != s.simplex:
-			s.single, s.challenger = false, nil
+		s.ran += theirs.result.Work.Units
+		if s.single && theirs.result.Status == solver.CostRange {
+			s.single = false
+			s.chase(n)
+			theirs.result.Status = solver.BudgetSpent
+		}
+		won, by := mine.result, a
+		if won.Status == solver.BudgetSpent {
+			won, by = theirs.result, b
+		}
+		if won.Status == solver.BudgetSpent {
 			continue
-		case theirs.result.Status != solver.BudgetSpent:
-			won = theirs.result
-		default:
-			continue
+		}
+		if s.fresh != nil && (by == s.fresh || s.ran > s.cold(n)) {
+			s.learn(n)
+		}
+		if won.Status == solver.Optimal && by != s.repair {
+			return s.handOver(n, won, total)
 		}
 		s.endRace()
 		won.Work = total
