@@ -100,10 +100,14 @@ func (c *client) ready(ctx context.Context) error {
 			}
 			_, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{})
 			switch why := status.Convert(err).Message(); {
+			case strings.Contains(why, "does not look like a TLS handshake"):
+				return exitError{exitUnavailable, fmt.Errorf(
+					"what answers at %s has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca, or name another address with --server or SLUICE_SERVER",
+					c.server)}
 			case strings.Contains(why, "tls: "):
 				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, why)}
 			case strings.Contains(why, "server preface") && c.withTLS(ctx):
-				return exitError{exitUnavailable, fmt.Errorf("what answers at %s has TLS: name its authority with --ca", c.server)}
+				return exitError{exitUnavailable, fmt.Errorf("what answers at %s has TLS: name its authority with --ca or SLUICE_TLS_CA", c.server)}
 			case strings.Contains(why, syscall.EPIPE.Error()) || strings.Contains(why, syscall.ECONNRESET.Error()):
 				// It has hung up before it was read why: the next attempt may come to know.
 				c.conn.ResetConnectBackoff()

@@ -12,6 +12,9 @@ func newConfigCommand(a *app) *cobra.Command {
 		Short: "Print every setting with its value and where it comes from",
 		Args:  wants(),
 		RunE: func(*cobra.Command, []string) error {
+			if err := a.config.CheckCaller(); err != nil {
+				return exitError{exitUsage, err}
+			}
 			return a.showValue(a.config.Values(), func(w io.Writer) error {
 				var rows [][]string
 				for _, v := range a.config.Values() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/filecount"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -39,7 +40,7 @@ func (d *demo) run(ctx context.Context, a *app, server string) error {
 		return err
 	}
 	settings := *a.config
-	settings.Server, settings.Output = server, "table"
+	settings.Server, settings.TLS, settings.TokenFile, settings.Output = server, config.TLS{}, "", "table"
 	a = &app{in: a.in, out: a.out, err: a.err, config: &settings}
 	c, err := a.connect(ctx)
 	if err != nil {

@@ -46,6 +46,10 @@ func (c *client) describe(err error) error {
 	if !known {
 		code = exitFailure
 	}
+	if strings.HasPrefix(s.Message(), "unexpected HTTP status code received from server") { // as from the address of the console
+		return exitError{exitUnavailable, fmt.Errorf(
+			"what answers at %s is not the API of a scheduler: name its address with --server or SLUICE_SERVER", c.server)}
+	}
 	switch s.Code() {
 	case codes.Unavailable:
 		if shardAway(err) || saysWhy(err) {

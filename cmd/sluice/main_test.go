@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
 )
@@ -352,6 +354,37 @@ func TestVersion(t *testing.T) {
 	noSettings(t)
 	require.Equal(t, try(t, "", "--version").out, try(t, "", "version").out)
 	require.Contains(t, try(t, "", "version", "-o", "json").out, `"version": "dev"`)
+}
+
+// What is set for calls to some scheduler is in the way of no command that calls none.
+func TestCallerIsNotAskedInVain(t *testing.T) {
+	noSettings(t)
+	network := "p min 2 1\nn 1 1\nn 2 -1\na 1 2 0 1 5\n"
+	for _, set := range []string{"SLUICE_SERVER=scheduler.example.org:7461", "SLUICE_SERVER=localhost", "SLUICE_TOKEN_FILE=/none", "SLUICE_TLS_CERT=/none"} {
+		name, value, _ := strings.Cut(set, "=")
+		t.Run(set, func(t *testing.T) {
+			t.Setenv(name, value)
+			for _, line := range []string{"version", "solve -", "sim --generate --hosts 2 --span 1s", "job run a --dry-run -- true", "tls init " + t.TempDir() + "/tls"} {
+				a := try(t, network, strings.Fields(line)...)
+				require.Equal(t, exitOK, a.code, "%s: %s", line, a.err)
+			}
+			for _, line := range []string{"job list", "hostmgr local", "config print"} {
+				a := try(t, "", strings.Fields(line)...)
+				require.Equal(t, exitUsage, a.code, line)
+				require.Contains(t, a.err, "(from environment "+name+")")
+			}
+		})
+	}
+}
+
+func TestWhereTLSIsNot(t *testing.T) {
+	noSettings(t)
+	dir := filepath.Join(t.TempDir(), "tls")
+	require.NoError(t, initTLS(dir, []string{"localhost"}, 1))
+	server := serveFake(t, func(grpc.ServiceRegistrar) {})
+	a := try(t, "", "--config", filepath.Join(dir, "admin.yaml"), "--server", server, "whoami")
+	require.Equal(t, exitUnavailable, a.code)
+	require.Contains(t, a.err, "has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca")
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {

@@ -187,6 +187,9 @@ func (s *server) address() string {
 // credentials are what commands and host managers show to the scheduler.
 func (a *app) credentials() ([]grpc.DialOption, error) {
 	c := a.config
+	if err := c.CheckCaller(); err != nil {
+		return nil, exitError{exitUsage, err}
+	}
 	if c.TLS.CA == "" {
 		return []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, nil
 	}

@@ -107,7 +107,10 @@ func TestClusterWithIdentity(t *testing.T) {
 	local := start(t, "--config", in("local.yaml"), "hostmgr", "local", "--hosts", "2", "--state-dir", t.TempDir(), "--server", server)
 	plain := try(t, "", "--server", server, "whoami")
 	require.Equal(t, exitUnavailable, plain.code)
-	require.Contains(t, plain.err, "has TLS: name its authority with --ca")
+	require.Contains(t, plain.err, "has TLS: name its authority with --ca or SLUICE_TLS_CA")
+	web := try(t, "", "--config", in("admin.yaml"), "--server", strings.TrimSuffix(strings.TrimPrefix(page, "https://"), "/metrics"), "whoami")
+	require.Equal(t, exitUnavailable, web.code)
+	require.Contains(t, web.err, "is not the API of a scheduler: name its address with --server or SLUICE_SERVER")
 	as := func(user string, args ...string) answer {
 		return try(t, "", append([]string{"--config", in(user + ".yaml"), "--server", server}, args...)...)
 	}
@@ -190,14 +193,14 @@ func TestIdentityIsNeeded(t *testing.T) {
 	require.Equal(t, exitUsage, a.code)
 	require.Contains(t, a.err, "sluice tls init")
 	for args, want := range map[string][]string{
-		"scheduler.tls":  {"dev", "--config", "scheduler: {tls: {cert: /x, key: /y, client_ca: /z}}"},
-		"client_ca":      {"scheduler", "--config", "scheduler: {tls: {cert: /x}}"},
-		"leave one out":  {"scheduler", "--insecure", "--config", "scheduler: {tls: {cert: /x, key: /y, client_ca: /z}}"},
-		"neither user:N": {"scheduler", "--config", "scheduler: {operators: root}"},
-		"set tls.ca too": {"job", "list", "--config", "token_file: /x"},
-		"tls.key":        {"job", "list", "--config", "tls: {ca: /x, cert: /y}"},
-		"set tls.ca":     {"job", "list", "--config", "server: 10.0.0.1:7461"},
-		"set scheduler":  {"scheduler", "--insecure", "--config", "scheduler: {listen: \"0.0.0.0:1\"}"},
+		"scheduler.tls":                        {"dev", "--config", "scheduler: {tls: {cert: /x, key: /y, client_ca: /z}}"},
+		"client_ca":                            {"scheduler", "--config", "scheduler: {tls: {cert: /x}}"},
+		"leave one out":                        {"scheduler", "--insecure", "--config", "scheduler: {tls: {cert: /x, key: /y, client_ca: /z}}"},
+		"neither user:N":                       {"scheduler", "--config", "scheduler: {operators: root}"},
+		"set tls.ca (--ca, SLUICE_TLS_CA) too": {"job", "list", "--config", "token_file: /x"},
+		"tls.key":                              {"job", "list", "--config", "tls: {ca: /x, cert: /y}"},
+		"set tls.ca":                           {"job", "list", "--config", "server: 10.0.0.1:7461"},
+		"set scheduler":                        {"scheduler", "--insecure", "--config", "scheduler: {listen: \"0.0.0.0:1\"}"},
 	} {
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		if args == "neither user:N" { // is looked at when there are certificates

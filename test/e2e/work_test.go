@@ -109,8 +109,8 @@ func TestDemoIsRepeatable(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, make([]byte, i), 0o600))
 	}
-	for range 2 {
-		dev := s.dev("--demo", "--demo-dir", s.path("files"))
+	for _, others := range [][]string{nil, {"--ca", "/of/another/scheduler.pem"}} {
+		dev := s.dev(append(others, "--demo", "--demo-dir", s.path("files"))...)
 		dev.says("demo: equal")
 		require.Contains(t, dev.output(), "files=40 bytes=780 ")
 		dev.finish()

@@ -267,17 +267,33 @@ func (p *problems) check(key string, err error) {
 	}
 }
 
-// Validate joins all that is wrong with c into one error. What the parts of the system know better about their own
-// settings they check themselves.
-func (c *Config) Validate() error {
+// validateCaller joins all that is wrong with what c says of the scheduler to call, which commands that call none do without.
+func (c *Config) validateCaller() error {
 	var p problems
 	if c.Server == "" {
 		p.check("server", reachable("", true, ""))
 	}
 	for _, server := range c.Servers() {
-		p.check("server", reachable(server, c.TLS.CA != "", "tls.ca"))
+		p.check("server", reachable(server, c.TLS.CA != "", authority))
 	}
-	p.check("tls.cert", c.TLS.problem(c.TokenFile))
+	shown := "tls.cert"
+	switch {
+	case c.TLS.Cert == "" && c.TLS.Key != "":
+		shown = "tls.key"
+	case c.TLS.Cert == "" && c.TokenFile != "":
+		shown = "token_file"
+	}
+	p.check(shown, c.TLS.problem(c.TokenFile))
+	return errors.Join(p...)
+}
+
+// authority names the setting that makes calls use TLS.
+const authority = "tls.ca (--ca, SLUICE_TLS_CA)"
+
+// Validate joins all that is wrong with c into one error, besides validateCaller. What the parts of the system know better about
+// their own settings they check themselves.
+func (c *Config) Validate() error {
+	var p problems
 	p.check("output", oneOf(c.Output, outputs))
 	if new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)) != nil { // which takes more than is documented
 		p.check("log.level", oneOf(c.Log.Level, []string{"debug", "info", "warn", "error"}))
@@ -391,9 +407,9 @@ func (m *Mesos) validate(p *problems) {
 func (t TLS) problem(tokenFile string) error {
 	switch {
 	case (t.Cert == "") != (t.Key == ""):
-		return errors.New("a certificate and its key belong together; set tls.key too, or neither")
+		return errors.New("a certificate and its key belong together; set both tls.cert (--cert, SLUICE_TLS_CERT) and tls.key (--key, SLUICE_TLS_KEY), or neither")
 	case t.CA == "" && (t.Cert != "" || tokenFile != ""):
-		return errors.New("a certificate or a token is shown over TLS only; set tls.ca too")
+		return errors.New("a certificate or a token is shown over TLS only; set " + authority + " too")
 	}
 	return nil
 }

@@ -37,7 +37,11 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (*Lo
 	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	AddFlags(flags, "server", "output", "local.hosts", "local.address", "dev.state_dir")
 	require.NoError(t, flags.Parse(args))
-	return Load(path, flags)
+	l, err := Load(path, flags)
+	if err == nil {
+		err = l.CheckCaller()
+	}
+	return l, err
 }
 
 func value(t *testing.T, l *Loaded, key string) Value {
@@ -152,12 +156,15 @@ func TestRefusals(t *testing.T) {
 		"not yaml":       {file: "server: [\n", want: []string{"config: file "}},
 		"wrong type":     {file: "local: {hosts: many}\n", want: []string{`config: local.hosts: "many" is not a value such as 8 (from file `}},
 		"all at once": {
-			file: "output: xml\nlog: {level: loud, format: xml}\n", args: []string{"--server=10.1.2.3:5"},
+			file: "output: xml\nlog: {level: loud, format: xml}\n",
 			want: []string{
-				`server: "10.1.2.3:5" is not on this machine`, "(from flag --server)",
 				`output: "xml" is none of table, json, yaml (from file `, `log.level: "loud" is none of debug, info, warn, error`,
 				`log.format: "xml" is none of text, json`,
 			},
+		},
+		"far away": {
+			args: []string{"--server=10.1.2.3:5"},
+			want: []string{`server: "10.1.2.3:5" is not on this machine`, "set tls.ca (--ca, SLUICE_TLS_CA) (from flag --server)"},
 		},
 		"no port":  {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},
 		"port":     {args: []string{"--server=localhost:99999"}, want: []string{"the port has to be a number"}},
@@ -216,10 +223,15 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		"half a certificate": {
-			file: "tls: {cert: /c}\nscheduler: {tls: {cert: /c}}\nmesos: {tls: {key: /k}}\n",
-			want: []string{"tls.cert: a certificate and its key belong together", "scheduler.tls.cert, scheduler.tls.key and ", "mesos.tls.cert: a certificate and its key belong together"},
+			file: "scheduler: {tls: {cert: /c}}\nmesos: {tls: {key: /k}}\n",
+			want: []string{"scheduler.tls.cert, scheduler.tls.key and ", "mesos.tls.cert: a certificate and its key belong together"},
 		},
-		"a token in the clear": {file: "token_file: /t\n", want: []string{"tls.cert: a certificate or a token is shown over TLS only"}},
+		"no key":         {file: "tls: {ca: /a, cert: /c}\n", want: []string{"tls.cert: a certificate and its key belong together", "tls.key (--key, SLUICE_TLS_KEY), or neither (from file "}},
+		"no certificate": {env: map[string]string{"SLUICE_TLS_KEY": "/k"}, want: []string{"tls.key: a certificate and its key", "(from environment SLUICE_TLS_KEY)"}},
+		"a token in the clear": {
+			env:  map[string]string{"SLUICE_TOKEN_FILE": "/t"},
+			want: []string{"token_file: a certificate or a token is shown over TLS only; set tls.ca (--ca, SLUICE_TLS_CA) too (from environment SLUICE_TOKEN_FILE)"},
+		},
 		"not of this machine": {
 			file: "scheduler: {listen: '0.0.0.0:1', http_listen: 'h:1', advertise: '10.0.0.1:1'}\n",
 			want: []string{`scheduler.listen: "0.0.0.0:1" is not`, `scheduler.http_listen: "h:1" is not`, `scheduler.advertise: "10.0.0.1:1" is not`},

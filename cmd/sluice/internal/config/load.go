@@ -51,6 +51,15 @@ type Value struct {
 // Values lists the effective settings in the order of Settings.
 func (l *Loaded) Values() []Value { return l.values }
 
+// CheckCaller says what is wrong with the settings that name the scheduler to call, and what is shown to it. Load does not ask, since
+// they may be those of another scheduler where a command calls none.
+func (l *Loaded) CheckCaller() error {
+	if err := l.validateCaller(); err != nil {
+		return l.blame(err)
+	}
+	return nil
+}
+
 // DevLog is the log where people watch: only what matters, if the settings do not say otherwise.
 func (l *Loaded) DevLog() Log {
 	log := l.Log
