@@ -3,8 +3,10 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 )
 
@@ -89,10 +91,32 @@ func (t *jsonText) want(token json.Token) error {
 // decode reads a value of the list of that name.
 func (t *jsonText) decode(list string, v any) error {
 	t.mark()
-	if err := t.d.Decode(v); err != nil {
-		return t.errorf("%s: %s", list, strings.TrimPrefix(err.Error(), "json: "))
+	err := t.d.Decode(v)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return t.errorf("%s: %s is of the kind %s: want %s", list, wrong.Field, wrong.Value, kindOf(wrong.Type))
+	case errors.As(err, &wrong):
+		return t.errorf("%s: an element is of the kind %s: want %s", list, wrong.Value, kindOf(wrong.Type))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return t.errorf("%s: the file ends here, get the whole of it", list)
 	}
-	return nil
+	return t.errorf("%s: %s", list, strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// kindOf says in JSON's words what is read into values of a type.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		return "object"
+	case reflect.Slice:
+		return "array"
+	case reflect.String:
+		return "string"
+	}
+	return "number"
 }
 
 // end wants nothing more.

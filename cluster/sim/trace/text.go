@@ -319,14 +319,17 @@ func openColumns(name string, r io.Reader, comma rune, columns ...[]string) (*ta
 // choose finds out what the columns of the first row are.
 func (t *table) choose(fields []string) error {
 	var counts []string
+	line, _ := t.r.FieldPos(0)
 	for _, c := range t.columns {
+		if slices.Equal(c, fields) {
+			return fmt.Errorf("trace: %s:%d:1: a header: want none, as the table is published: remove the line", t.row.file, line)
+		}
 		if len(c) == len(fields) {
 			t.row.names = c
 			return nil
 		}
 		counts = append(counts, strconv.Itoa(len(c)))
 	}
-	line, _ := t.r.FieldPos(0)
 	return fmt.Errorf("trace: %s:%d:1: %d fields: want %s", t.row.file, line, len(fields), strings.Join(counts, " or "))
 }
 
