@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -356,6 +357,12 @@ func (r *rollout) fail(why cluster.Reason, message string) error {
 // either: it would end the job.
 func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message string) error {
 	spec := *j.SpecOf(to)
+	if gone := secretsGone(spec.Secrets, j.Spec.Secrets); gone != "" {
+		if message != "" {
+			message += "; "
+		}
+		message += gone
+	}
 	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, j.Spec.Secrets, j.Spec.Owner, j.Spec.Groups
 	if at := spec.Limits.Deadline; at != 0 && at <= tx.Now() {
 		spec.Limits.Deadline = j.Spec.Limits.Deadline
@@ -372,6 +379,24 @@ func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message str
 		Job: j.UID, Spec: &spec, Description: fmt.Sprintf("rollback to version %d", to),
 		Update: &cluster.Update{From: j.Version, State: cluster.RollingBackward, Policy: policy, Reason: why, Message: message},
 	})
+}
+
+// secretsGone says which secrets of an earlier spec the job has no value of any more, "" if there are none.
+func secretsGone(was, have []cluster.Secret) string {
+	var gone []string
+	for i := range was {
+		if !slices.ContainsFunc(have, func(s cluster.Secret) bool { return s.Name == was[i].Name }) {
+			gone = append(gone, was[i].Name)
+		}
+	}
+	if len(gone) == 0 {
+		return ""
+	}
+	what := "secret " + gone[0]
+	if len(gone) > 1 {
+		what = "secrets " + strings.Join(gone, ", ")
+	}
+	return fmt.Sprintf("without %s, left out by an update: the values are gone until an update gives them again", what)
 }
 
 // AwaitsPromotion reports whether the canaries of the job's update are good and somebody has to say so.

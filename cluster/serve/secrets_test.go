@@ -227,6 +227,41 @@ func TestSecretsOfUpdates(t *testing.T) {
 	require.Zero(t, rotated.Secrets)
 }
 
+// What a rollback cannot bring back it names: a secret that an update left out is gone.
+func TestRollbackNamesSecretsThatAreGone(t *testing.T) {
+	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
+	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
+	more := func(names ...string) *sluicev1.JobSpec {
+		spec := sleepJob("job")
+		for _, name := range names {
+			spec.Secrets = append(spec.Secrets, &sluicev1.Secret{Name: name, Path: name, Value: []byte("x")})
+		}
+		return spec
+	}
+	a.submit(t, more("a", "b", "c"))
+	for i, names := range [][]string{{"b", "c"}, {"c"}, nil} {
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: more(names...), ExpectedVersion: uint64(i + 1)})
+		require.NoError(t, err)
+	}
+	for _, c := range []struct {
+		to   uint64
+		says string
+	}{
+		{3, "without secret c, left out by an update: the values are gone until an update gives them again"},
+		{1, "without secrets a, b, c, left out by an update: "},
+		{4, ""},
+	} {
+		res, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{
+			Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: &c.to,
+		})
+		require.NoError(t, err)
+		if c.says == "" {
+			require.Empty(t, res.Job.Update.Message)
+		}
+		require.Contains(t, res.Job.Update.Message, c.says)
+	}
+}
+
 // A run by a spec without secrets is given none of those that the job has since, during an update to them and after a rollback from it: it may
 // be where none can be delivered.
 func TestRunsBySpecsWithoutSecretsGetNone(t *testing.T) {
