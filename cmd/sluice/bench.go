@@ -188,7 +188,7 @@ func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
 		}
 		if err != nil {
 			// What has been measured so far is not lost.
-			return errors.Join(exitError{exitFailure, err}, f.write(cmd.OutOrStdout(), report))
+			return errors.Join(err, f.write(cmd.OutOrStdout(), report))
 		}
 	}
 	return f.write(cmd.OutOrStdout(), report)

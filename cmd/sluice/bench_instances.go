@@ -116,21 +116,27 @@ func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeat
 			small++
 			continue
 		}
+		if cmd.Context().Err() != nil {
+			break
+		}
 		if err != nil {
 			bar.clear()
 			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "sluice: "+err.Error())
 			failed++
-		}
-		if cmd.Context().Err() != nil {
-			break
 		}
 	}
 	bar.clear()
 	if small > 0 {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "left out %d of %d problems: they have fewer than %d arcs (--min-arcs)\n", small, len(instances), minArcs)
 	}
-	if err := f.write(cmd.OutOrStdout(), report); err != nil || failed == 0 {
+	if err := f.write(cmd.OutOrStdout(), report); err != nil {
 		return err
+	}
+	switch {
+	case cmd.Context().Err() != nil:
+		return exitError{exitInterrupted, errors.New("interrupted: what is shown is what was measured by then")}
+	case failed == 0:
+		return nil
 	}
 	return exitError{exitFailure, fmt.Errorf("%d of %d problems could not be measured", failed, len(instances))}
 }

@@ -117,10 +117,10 @@ func (c *client) ready(ctx context.Context) error {
 				case <-ctx.Done():
 				}
 			}
-			return c.unreachable()
+			return c.unreachable(ctx)
 		}
 		if !c.conn.WaitForStateChange(ctx, state) {
-			return c.unreachable()
+			return c.unreachable(ctx)
 		}
 	}
 }
@@ -137,7 +137,11 @@ func (c *client) withTLS(ctx context.Context) bool {
 	return true
 }
 
-func (c *client) unreachable() error {
+// unreachable says that nobody answered until ctx was over, or that nobody waited any longer.
+func (c *client) unreachable(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return exitError{exitInterrupted, errors.New("interrupted")}
+	}
 	if c.several {
 		return exitError{exitUnavailable, fmt.Errorf("none of the schedulers at %s answers and leads; ask one alone with --server to be told why", c.server)}
 	}

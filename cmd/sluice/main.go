@@ -58,14 +58,19 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	if err == nil {
 		return exitOK
 	}
+	interrupted := errors.Is(ctx.Err(), context.Canceled)
 	var e exitError
-	if !errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+	case interrupted && errors.Is(err, context.Canceled):
+		e = exitError{exitInterrupted, errors.New("interrupted")}
+	default:
 		e = exitError{exitFailure, err}
 	}
 	if e.err != nil {
 		fmt.Fprintln(errOut, "sluice: "+words.Visible(e.Error(), "\n\t"))
 	}
-	if errors.Is(ctx.Err(), context.Canceled) && e.code != exitOK {
+	if interrupted && e.code != exitOK {
 		return exitInterrupted
 	}
 	return e.code

@@ -409,8 +409,17 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 	noSettings(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var errOut bytes.Buffer
-	require.Equal(t, exitInterrupted, run(ctx, []string{"job", "list", "--server", "127.0.0.1:1"}, nil, &errOut, &errOut))
+	for line, want := range map[string]string{
+		"job list --server 127.0.0.1:1":             "sluice: interrupted\n",
+		"job list --server 127.0.0.1:1,127.0.0.1:2": "sluice: interrupted\n",
+		"bench cycle --hosts 9 --tasks 200":         "sluice: interrupted\n",
+		"bench solver 1k-90":                        "sluice: interrupted\n",
+		"bench instances --families":                "sluice: interrupted: what is shown is what was measured by then\n",
+	} {
+		var out, errOut bytes.Buffer
+		require.Equal(t, exitInterrupted, run(ctx, strings.Fields(line), nil, &out, &errOut), line)
+		require.Equal(t, want, errOut.String(), line)
+	}
 }
 
 // The page about the command line tells the same exit codes as the help.
