@@ -90,7 +90,7 @@ type jobLogs struct {
 
 // newJobLogs reads with the client, which says to the printer what it has to say from now on.
 func newJobLogs(a *app, c *client, req *sluicev1.TaskLogsRequest, only []*sluicev1.InstanceRange, labels bool) *jobLogs {
-	p := &logPrinter{a: a, labels: labels, rests: map[origin][]byte{}}
+	p := newLogPrinter(a, labels)
 	c.notes = p
 	return &jobLogs{c: c, req: req, only: only, printer: p}
 }
@@ -364,7 +364,18 @@ type logPrinter struct {
 	mu    sync.Mutex
 	width int // of a label
 	rests map[origin][]byte
-	note  string // the last thing that was said; "" after an output
+	ends  map[origin]position // of what was printed last
+	note  string              // the last thing that was said; "" after an output
+}
+
+// position is one in an output of a run.
+type position struct {
+	run    uint32
+	offset int64
+}
+
+func newLogPrinter(a *app, labels bool) *logPrinter {
+	return &logPrinter{a: a, labels: labels, rests: map[origin][]byte{}, ends: map[origin]position{}}
 }
 
 // origin is where a line comes from.
@@ -385,10 +396,13 @@ func (p *logPrinter) print(res *sluicev1.TaskLogsResponse) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note = ""
+	from := origin{res.GetInstance(), res.GetStream()}
+	if err := p.tellGap(from, res); err != nil {
+		return err
+	}
 	if !p.labels || p.a.config.Output != "table" {
 		return p.a.showLog(res)
 	}
-	from := origin{res.GetInstance(), res.GetStream()}
 	data := append(p.rests[from], res.GetData()...)
 	var whole []byte
 	for {
@@ -406,6 +420,20 @@ func (p *logPrinter) print(res *sluicev1.TaskLogsResponse) error {
 	return p.write(from, whole)
 }
 
+// tellGap says what is missing before a piece: more was written than is kept before all of it was read.
+func (p *logPrinter) tellGap(from origin, res *sluicev1.TaskLogsResponse) error {
+	was, known := p.ends[from]
+	p.ends[from] = position{res.GetRun(), res.GetOffset() + int64(len(res.GetData()))}
+	missing := res.GetOffset() - was.offset
+	if !known || was.run != res.GetRun() || missing <= 0 {
+		return nil
+	}
+	err := p.endLine(from) // which has nothing to do with what follows
+	_, told := fmt.Fprintf(p.a.err, "sluice: instance %d: %d bytes of %s are missing here: they were gone before they were read, since a run keeps no more than its log limit\n",
+		from.instance, missing, words.State(from.stream, "LOG_STREAM_"))
+	return errors.Join(err, told)
+}
+
 // end prints what is left of the last lines of an instance.
 func (p *logPrinter) end(instance uint32) error {
 	p.mu.Lock()
@@ -413,12 +441,20 @@ func (p *logPrinter) end(instance uint32) error {
 	var err error
 	for _, stream := range []sluicev1.LogStream{sluicev1.LogStream_LOG_STREAM_STDOUT, sluicev1.LogStream_LOG_STREAM_STDERR} {
 		from := origin{instance, stream}
-		if rest := p.rests[from]; len(rest) > 0 {
-			err = errors.Join(err, p.write(from, p.line(nil, from, rest)))
-		}
-		delete(p.rests, from)
+		err = errors.Join(err, p.endLine(from))
+		delete(p.ends, from)
 	}
 	return err
+}
+
+// endLine prints what is left of a line.
+func (p *logPrinter) endLine(from origin) error {
+	rest := p.rests[from]
+	delete(p.rests, from)
+	if len(rest) == 0 {
+		return nil
+	}
+	return p.write(from, p.line(nil, from, rest))
 }
 
 // line adds a line with its label, and ends it if it has no end.

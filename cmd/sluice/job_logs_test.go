@@ -279,3 +279,28 @@ func TestWhereToSeeWhyATaskFailed(t *testing.T) {
 		"sluice: task a/2 failed: EXITED, process \"log\" ended with exit code 7; see: sluice task logs a/2 --process log\n"+
 		"sluice: task a/3 failed: EXITED, init step \"prepare\" ended with exit code 3; see: sluice task logs a/3 --process prepare\n", notes.String())
 }
+
+// What went before a slow reader came to it is told, where it is missing, and the line that it cuts off is not joined to another one.
+func TestWhatASlowReaderMissesIsTold(t *testing.T) {
+	const stdout, stderr = sluicev1.LogStream_LOG_STREAM_STDOUT, sluicev1.LogStream_LOG_STREAM_STDERR
+	pieces := []*sluicev1.TaskLogsResponse{
+		{Run: 1, Stream: stdout, Offset: 100, Data: []byte("a\nb")}, // older ones are gone: that is what is kept
+		{Run: 1, Stream: stderr, Offset: 7, Data: []byte("x\n")},
+		{Run: 1, Stream: stdout, Offset: 103, Data: []byte("c\nd")},
+		{Run: 1, Stream: stdout, Offset: 160, Data: []byte("e\n")},
+		{Run: 2, Stream: stdout, Offset: 900, Data: []byte("f\n")}, // of another run
+	}
+	for labels, want := range map[bool]string{true: "3: a\n3: bc\n3: d\n3: e\n3: f\n", false: "a\nbc\nde\nf\n"} {
+		var out, errOut bytes.Buffer
+		a := &app{out: &out, err: &errOut, config: &config.Loaded{Config: config.Config{Output: "table"}}}
+		p := newLogPrinter(a, labels)
+		for _, piece := range pieces {
+			piece.Instance = 3
+			require.NoError(t, p.print(piece))
+		}
+		require.NoError(t, p.end(3))
+		require.Equal(t, want, out.String())
+		require.Contains(t, errOut.String(), "x\nsluice: instance 3: 54 bytes of stdout are missing here: ")
+		require.Equal(t, 1, strings.Count(errOut.String(), "missing"))
+	}
+}

@@ -40,7 +40,7 @@ with stream, run and position.`,
 				return err
 			}
 			defer c.close()
-			return c.logs(cmd.Context(), req, a.showLog)
+			return c.logs(cmd.Context(), req, newLogPrinter(a, false).print)
 		},
 	}
 	f := cmd.Flags()
