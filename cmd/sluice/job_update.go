@@ -40,9 +40,12 @@ superseded.`,
 			}
 			defer c.close()
 			req.IdempotencyKey = rand.Text()
-			job, _, err := c.update(cmd.Context(), req, uintFlag(cmd, "expected-version", version))
+			job, before, err := c.update(cmd.Context(), req, uintFlag(cmd, "expected-version", version))
 			if err != nil {
 				return err
+			}
+			if gone := leftOut(before.GetSpec().GetSecrets(), job.GetSpec().GetSecrets()); len(gone) > 0 {
+				fmt.Fprintf(a.err, "sluice: the file leaves out secrets, whose values are gone now, also for a rollback: %s\n", strings.Join(gone, ", "))
 			}
 			return a.show(job, func(w io.Writer) {
 				fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), words.After(", update ", words.Update(job.GetUpdate())))
@@ -52,6 +55,16 @@ superseded.`,
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "the version that the file was made from; without it, the present one")
 	cmd.Flags().StringVar(&req.Description, "description", "", "kept in the job's history")
 	return cmd
+}
+
+// leftOut names the secrets of one spec that another has not.
+func leftOut(was, is []*sluicev1.Secret) (names []string) {
+	for _, s := range was {
+		if !slices.ContainsFunc(is, func(o *sluicev1.Secret) bool { return o.GetName() == s.GetName() }) {
+			names = append(names, s.GetName())
+		}
+	}
+	return names
 }
 
 // readJob reads the one job of a file.
