@@ -35,6 +35,7 @@ type client struct {
 	conn    *grpc.ClientConn
 	server  string // addresses, as configured
 	several bool   // schedulers, one of which leads
+	secure  bool   // by TLS
 	// reconnect is for how long a broken conversation is taken up again.
 	reconnect time.Duration
 	notes     io.Writer
@@ -67,7 +68,8 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}
 	c := &client{
-		conn: conn, server: a.config.Server, several: len(a.config.Servers()) > 1, reconnect: a.config.Reconnect, notes: a.err,
+		conn: conn, server: a.config.Server, several: len(a.config.Servers()) > 1, secure: a.config.TLS.CA != "",
+		reconnect: a.config.Reconnect, notes: a.err,
 		jobs:    sluicev1.NewJobServiceClient(conn),
 		tasks:   sluicev1.NewTaskServiceClient(conn),
 		pools:   sluicev1.NewPoolServiceClient(conn),
@@ -99,16 +101,11 @@ func (c *client) ready(ctx context.Context) error {
 				break // another one may be about to lead
 			}
 			_, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{})
-			switch why := status.Convert(err).Message(); {
-			case strings.Contains(why, "does not look like a TLS handshake"):
-				return exitError{exitUnavailable, fmt.Errorf(
-					"what answers at %s has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca, or name another address with --server or SLUICE_SERVER",
-					c.server)}
-			case strings.Contains(why, "tls: "):
-				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, why)}
-			case strings.Contains(why, "server preface") && c.withTLS(ctx):
-				return exitError{exitUnavailable, fmt.Errorf("what answers at %s has TLS: name its authority with --ca or SLUICE_TLS_CA", c.server)}
-			case strings.Contains(why, syscall.EPIPE.Error()) || strings.Contains(why, syscall.ECONNRESET.Error()):
+			why := status.Convert(err).Message()
+			if wrong := misdialed(ctx, c.server, c.secure, why); wrong != "" {
+				return exitError{exitUnavailable, errors.New(wrong)}
+			}
+			if strings.Contains(why, syscall.EPIPE.Error()) || strings.Contains(why, syscall.ECONNRESET.Error()) {
 				// It has hung up before it was read why: the next attempt may come to know.
 				c.conn.ResetConnectBackoff()
 				select {
@@ -125,11 +122,33 @@ func (c *client) ready(ctx context.Context) error {
 	}
 }
 
+// misdialed says what is wrong with the settings where a connection with a scheduler, secure or not, failed with the words why, "" if
+// that has to do with something else.
+func misdialed(ctx context.Context, server string, secure bool, why string) string {
+	switch {
+	case strings.Contains(why, "does not look like a TLS handshake"):
+		return fmt.Sprintf("what answers at %s has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca, or name another address with --server or SLUICE_SERVER", server)
+	case strings.Contains(why, "looked like an HTTP/1.1 header"): // as from the address of the console
+		return notTheAPI(server)
+	case strings.Contains(why, "tls: "):
+		return fmt.Sprintf("the scheduler at %s and this command do not trust each other: %s", server, why)
+	case strings.Contains(why, "server preface") && !secure && withTLS(ctx, server):
+		return fmt.Sprintf("what answers at %s has TLS: name its authority with --ca or SLUICE_TLS_CA", server)
+	}
+	return ""
+}
+
+func notTheAPI(server string) string {
+	return fmt.Sprintf("what answers at %s is not the API of a scheduler: name its address with --server or SLUICE_SERVER", server)
+}
+
 // withTLS reports whether what is at the address begins a conversation with TLS, whomever it trusts. Who has taken the connection
 // and said nothing may as well have been a scheduler that ended.
-func (c *client) withTLS(ctx context.Context) bool {
+func withTLS(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // nothing is said to it
-	conn, err := dialer.DialContext(ctx, "tcp", c.server)
+	conn, err := dialer.DialContext(ctx, "tcp", server)
 	if err != nil {
 		return errors.As(err, new(tls.AlertError))
 	}

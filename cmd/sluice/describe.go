@@ -47,8 +47,7 @@ func (c *client) describe(err error) error {
 		code = exitFailure
 	}
 	if strings.HasPrefix(s.Message(), "unexpected HTTP status code received from server") { // as from the address of the console
-		return exitError{exitUnavailable, fmt.Errorf(
-			"what answers at %s is not the API of a scheduler: name its address with --server or SLUICE_SERVER", c.server)}
+		return exitError{exitUnavailable, errors.New(notTheAPI(c.server))}
 	}
 	switch s.Code() {
 	case codes.Unavailable:

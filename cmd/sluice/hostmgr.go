@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
@@ -65,11 +68,24 @@ func (a *app) dialScheduler() (*grpc.ClientConn, error) {
 		return nil, err
 	}
 	target, found := a.target()
-	conn, err := grpc.NewClient(target, append(options, found...)...)
+	conn, err := grpc.NewClient(target, append(slices.Concat(options, found), grpc.WithStreamInterceptor(explainDial(a.config.Server, a.config.TLS.CA != "")))...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}
 	return conn, nil
+}
+
+// explainDial has a stream that did not come about for the settings say so: a host manager goes on trying, and logs it.
+func explainDial(server string, secure bool) grpc.StreamClientInterceptor {
+	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+		stream, err := open(ctx, desc, conn, method, options...)
+		if status.Code(err) == codes.Unavailable {
+			if wrong := misdialed(ctx, server, secure, status.Convert(err).Message()); wrong != "" {
+				err = status.Error(codes.Unavailable, wrong)
+			}
+		}
+		return stream, err
+	}
 }
 
 // hostNames says which hosts there are.

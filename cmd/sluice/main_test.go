@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 // output is a buffer that may be read while a command writes to it.
@@ -377,14 +383,36 @@ func TestCallerIsNotAskedInVain(t *testing.T) {
 	}
 }
 
-func TestWhereTLSIsNot(t *testing.T) {
+// What a wrong address or missing TLS has to do with the settings is told by commands, and by a host manager, which goes on trying.
+func TestWhatIsWrongWithTheAddress(t *testing.T) {
 	noSettings(t)
 	dir := filepath.Join(t.TempDir(), "tls")
 	require.NoError(t, initTLS(dir, []string{"localhost"}, 1))
-	server := serveFake(t, func(grpc.ServiceRegistrar) {})
-	a := try(t, "", "--config", filepath.Join(dir, "admin.yaml"), "--server", server, "whoami")
-	require.Equal(t, exitUnavailable, a.code)
-	require.Contains(t, a.err, "has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca")
+	web, secure := httptest.NewServer(http.NotFoundHandler()), httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer web.Close()
+	defer secure.Close()
+	for _, c := range []struct{ server, ca, want string }{
+		{serveFake(t, func(grpc.ServiceRegistrar) {}), "ca.pem", "has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca"},
+		{web.Listener.Addr().String(), "", "is not the API of a scheduler: name its address with --server or SLUICE_SERVER"},
+		{secure.Listener.Addr().String(), "", "has TLS: name its authority with --ca or SLUICE_TLS_CA"},
+		{secure.Listener.Addr().String(), "ca.pem", "do not trust each other"},
+	} {
+		settings := config.Config{Server: c.server, Reconnect: time.Second}
+		if c.ca != "" {
+			settings.TLS.CA = filepath.Join(dir, c.ca)
+		}
+		a := &app{err: io.Discard, config: &config.Loaded{Config: settings}}
+		_, err := a.connect(t.Context())
+		require.ErrorContains(t, err, c.want)
+		require.Equal(t, exitUnavailable, codeOf(err))
+		conn, err := a.dialScheduler()
+		require.NoError(t, err)
+		_, err = sluicev1.NewHostManagerServiceClient(conn).Control(t.Context())
+		require.ErrorContains(t, err, c.want)
+		require.NoError(t, conn.Close())
+	}
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
