@@ -352,7 +352,7 @@ func (r *rollout) fail(why cluster.Reason, message string) error {
 	return coverAll(r.tx, []cluster.JobUID{r.job.UID})
 }
 
-// Rollback begins an update of the job to an earlier version of its spec, with the number of instances, the secrets, the owner
+// Rollback begins an update of the job to an earlier version of its spec, with the number of instances, the values of secrets, the owner
 // and the groups that it has now: who may give it others is another question. A deadline that is over by now does not come back
 // either: it would end the job.
 func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message string) error {
@@ -363,7 +363,7 @@ func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message str
 		}
 		message += gone
 	}
-	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, j.Spec.Secrets, j.Spec.Owner, j.Spec.Groups
+	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, backAt(spec.Secrets, j.Spec.Secrets), j.Spec.Owner, j.Spec.Groups
 	if at := spec.Limits.Deadline; at != 0 && at <= tx.Now() {
 		spec.Limits.Deadline = j.Spec.Limits.Deadline
 	}
@@ -379,6 +379,25 @@ func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message str
 		Job: j.UID, Spec: &spec, Description: fmt.Sprintf("rollback to version %d", to),
 		Update: &cluster.Update{From: j.Version, State: cluster.RollingBackward, Policy: policy, Reason: why, Message: message},
 	})
+}
+
+// backAt returns the secrets that a job has, at the paths that an earlier spec has for them; where such a path is in the way of one that
+// the spec does not have, all where they are.
+func backAt(was, have []cluster.Secret) []cluster.Secret {
+	list := slices.Clone(have)
+	for i := range list {
+		if k := slices.IndexFunc(was, func(s cluster.Secret) bool { return s.Name == list[i].Name }); k >= 0 {
+			list[i].Path = was[k].Path
+		}
+	}
+	for i := range list {
+		for k := range i {
+			if a, b := list[i].Path, list[k].Path; a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") {
+				return have
+			}
+		}
+	}
+	return list
 }
 
 // secretsGone says which secrets of an earlier spec the job has no value of any more, "" if there are none.

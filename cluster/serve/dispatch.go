@@ -117,7 +117,7 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		j := snapshot.Job(k.Job())
 		message = launchDown(t, j)
 		if j.TaskFor(t).Secrets { // else it runs by a spec without any, perhaps where none can be delivered
-			secrets, err := c.s.config.Secrets.files(j)
+			secrets, err := c.s.config.Secrets.files(j, j.SpecFor(t))
 			if err != nil { // was looked at when they came, and at the start
 				return status.Error(codes.Internal, err.Error())
 			}

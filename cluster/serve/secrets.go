@@ -142,16 +142,20 @@ func (r *Keyring) check(in *cluster.State) error {
 	return nil
 }
 
-// files opens the secrets of a job for one of its runs. This is the only place where their values are in the clear again.
-func (r *Keyring) files(j *cluster.Job) ([]*sluicev1.SecretFile, error) {
+// files opens the secrets of a job for one of its runs, by the present spec or an earlier one: those that the spec names, where it wants
+// them, with the values of now. This is the only place where their values are in the clear again.
+func (r *Keyring) files(j *cluster.Job, spec *cluster.JobSpec) ([]*sluicev1.SecretFile, error) {
 	var all []*sluicev1.SecretFile
-	for i := range j.Spec.Secrets {
-		s := &j.Spec.Secrets[i]
+	for i := range spec.Secrets {
+		s := secretOf(j.Spec, spec.Secrets[i].Name)
+		if s == nil {
+			continue // it was left out since
+		}
 		value, err := r.open(j.UID, s)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &sluicev1.SecretFile{Path: s.Path, Value: value})
+		all = append(all, &sluicev1.SecretFile{Path: spec.Secrets[i].Path, Value: value})
 	}
 	return all, nil
 }

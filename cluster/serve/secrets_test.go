@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,7 +184,7 @@ func TestSecretsOfUpdates(t *testing.T) {
 	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
 	uid := cluster.JobUID(a.submit(t, withSecret("job", "one")).Uid)
 	value := func() string {
-		files, err := ring.files(a.Snapshot().Job(uid))
+		files, err := ring.files(a.Snapshot().Job(uid), a.Snapshot().Job(uid).Spec)
 		require.NoError(t, err)
 		return string(files[0].Value)
 	}
@@ -260,6 +261,48 @@ func TestRollbackNamesSecretsThatAreGone(t *testing.T) {
 		}
 		require.Contains(t, res.Job.Update.Message, c.says)
 	}
+}
+
+// Where the secrets are follows the spec of a run, also that of an earlier one, and after a rollback to it; what they are does not.
+func TestSecretsAreWhereASpecWantsThem(t *testing.T) {
+	ring := newKeyring(t, "k")
+	a := newAPITestWith(t, func(c *Config) { c.Secrets = ring })
+	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
+	spec := func(pairs ...string) *sluicev1.JobSpec { // name, path, value
+		spec := sleepJob("job")
+		for p := range slices.Chunk(pairs, 3) {
+			spec.Secrets = append(spec.Secrets, &sluicev1.Secret{Name: p[0], Path: p[1], Value: []byte(p[2])})
+		}
+		return spec
+	}
+	uid := cluster.JobUID(a.submit(t, spec("a", "old", "1", "b", "b", "2", "gone", "g", "3")).Uid)
+	update := func(to *sluicev1.JobSpec) {
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: to, ExpectedVersion: a.Snapshot().Job(uid).Version})
+		require.NoError(t, err)
+	}
+	files := func(version uint64) map[string]string {
+		all := map[string]string{}
+		j := a.Snapshot().Job(uid)
+		list, err := ring.files(j, j.SpecOf(version))
+		require.NoError(t, err)
+		for _, f := range list {
+			all[f.Path] = string(f.Value)
+		}
+		require.Len(t, all, len(list))
+		return all
+	}
+	rollback := func(to uint64) {
+		_, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: &to})
+		require.NoError(t, err)
+	}
+	update(spec("a", "new", "4", "b", "b", "", "c", "c", "5"))
+	require.Equal(t, map[string]string{"new": "4", "b": "2", "c": "5"}, files(2))
+	require.Equal(t, map[string]string{"old": "4", "b": "2"}, files(1), "a run that starts again during the update")
+	rollback(1)
+	require.Equal(t, map[string]string{"old": "4", "b": "2", "c": "5"}, files(3))
+	update(spec("a", "new", "", "d", "old/d", "6"))
+	rollback(1)
+	require.Equal(t, map[string]string{"new": "4", "old/d": "6"}, files(5), "there is no place at the old path")
 }
 
 // A run by a spec without secrets is given none of those that the job has since, during an update to them and after a rollback from it: it may
