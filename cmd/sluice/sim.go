@@ -612,6 +612,9 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 		err = run(nil)
 	}
 	bar.end()
+	if n := c.Workload.LeftOut(); n > 0 && jobs.err == nil && model == f.compare[0] && planner == f.planners[0] { // once for all runs
+		fmt.Fprintf(a.err, "sluice: left out of %s: %s, which record no job to replay\n", f.open.Jobs, words.Number(n, "row"))
+	}
 	return r, err
 }
 

@@ -365,3 +365,13 @@ func TestReplayIsForAShell(t *testing.T) {
 	}))
 	require.Equal(t, `sim --a=/x/y-1.csv.gz --b='coco(devils=sort scan)' --c='it'\''s' --d='`+"`x`"+`' --e='{1,2}[3]!' --f=x,y --g=m+n --g='$HOME'`, replay(cmd))
 }
+
+// What a file has that is not replayed is told, once for all runs.
+func TestSimTellsWhatIsLeftOut(t *testing.T) {
+	noSettings(t)
+	jobs := filepath.Join(t.TempDir(), "batch_task.csv")
+	require.NoError(t, os.WriteFile(jobs, []byte("M1,,j_1,1,Waiting,,,,\nM2,2,j_1,1,Terminated,50,60,100,0.2\nM3,0,j_1,1,Terminated,50,60,100,0.2\n"), 0o600))
+	a := try(t, "", "sim", "--format", "alibaba-2018", "--jobs", jobs, "--hosts", "3", "--compare", "loadspread,quincy")
+	require.Zero(t, a.code, a.err)
+	require.Equal(t, 1, strings.Count(a.err, "sluice: left out of "+jobs+": 2 rows, which record no job to replay\n"), a.err)
+}

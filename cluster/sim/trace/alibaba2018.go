@@ -81,6 +81,7 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	err = each(t, func(r *row) error {
 		number++
 		if r.fields[1] == "" || r.fields[5] == "" {
+			r.leftOut++
 			return nil
 		}
 		k := alibabaTask{
@@ -92,6 +93,7 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 			k.memory = int64(math.Round(max(0, percent) / 100 * alibaba2018Memory))
 		}
 		if k.start == 0 || k.end > 0 && k.end < k.start || k.instances == 0 {
+			r.leftOut++
 			return r.err
 		}
 		if len(jobs) == 0 || jobs[len(jobs)-1] != r.fields[2] {
@@ -116,5 +118,5 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		}
 		return j
 	})
-	return &jobList{Source: source, arrivals: true, departures: true}, nil
+	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 }

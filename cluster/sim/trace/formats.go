@@ -35,6 +35,7 @@ type jobList struct {
 	Source
 	arrivals, departures bool
 	begun                bool // arrivals count from a beginning that the file chooses, and not from the first one
+	leftOut              *int // rows that record no job to replay, as far as it is read; nil: the format has none
 }
 
 // Formats lists the known formats by name.
@@ -155,7 +156,7 @@ func Open(o Options) (*Workload, error) {
 	if jobs.arrivals && !jobs.begun {
 		jobs.Source = fromFirst(jobs.Source)
 	}
-	w := &Workload{Hosts: hosts, Jobs: jobs.Source, Arrivals: jobs.arrivals, Departures: jobs.departures, file: file}
+	w := &Workload{Hosts: hosts, Jobs: jobs.Source, Arrivals: jobs.arrivals, Departures: jobs.departures, file: file, leftOut: jobs.leftOut}
 	if l, all := w.Jobs.(*listed); all {
 		w.until = l.last
 	} else if info, err := file.Stat(); err == nil {

@@ -171,6 +171,7 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 		i, known := index[id]
 		if !known {
 			if event != googleSubmit {
+				r.leftOut++
 				return nil
 			}
 			i = len(jobs)
@@ -184,7 +185,7 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &jobList{Source: googleJobs(jobs, o.seed), arrivals: true, departures: true}, nil
+	return &jobList{Source: googleJobs(jobs, o.seed), arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 }
 
 // step notes an event and reports whether it can follow what came before: a job is submitted, scheduled, ends, and may be

@@ -116,6 +116,8 @@ func openHelios(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		}
 		if started && k.run >= 0 && k.nodes > 0 {
 			jobs = append(jobs, k)
+		} else {
+			r.leftOut++
 		}
 		return r.err
 	})
@@ -131,5 +133,5 @@ func openHelios(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		j.Durations = []time.Duration{k.run}
 		return j
 	})
-	return &jobList{Source: source, arrivals: true, departures: true}, nil
+	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 }

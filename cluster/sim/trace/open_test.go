@@ -327,3 +327,31 @@ func TestReserveForJobsThatStay(t *testing.T) {
 	require.InDelta(t, 0.6*cpu, w.Pools[0].Resources[0].Reservation, 1)
 	require.InDelta(t, 0.2*cpu, w.Pools[1].Resources[0].Reservation, 1)
 }
+
+// Rows that record no job to replay are counted.
+func TestRowsThatAreLeftOut(t *testing.T) {
+	late := filepath.Join(t.TempDir(), "late.csv") // begins after a job was submitted
+	require.NoError(t, os.WriteFile(late, []byte("600000000,,1,1,0\n600000001,,2,0,0\n600000002,,1,4,0\n"), 0o600))
+	for file, c := range map[string]struct {
+		format        string
+		jobs, leftOut int
+	}{
+		testdata("alibaba-2018-tasks.csv"): {"alibaba-2018", 4, 5},
+		testdata("pai-tasks.csv"):          {"pai-2020", 4, 4},
+		testdata("helios-jobs.csv"):        {"helios", 4, 3},
+		testdata("philly-log.json"):        {"philly", 3, 4},
+		testdata("philly-jobs.csv"):        {"philly", 3, 0},
+		testdata("google-events.csv"):      {"google-2011-events", 5, 0},
+		late:                               {"google-2011-events", 1, 2},
+		testdata("log.swf"):                {"swf", 4, 4},
+		testdata("openb-pods.csv"):         {"openb", 4, 0},
+	} {
+		w, err := Open(Options{Format: c.format, Jobs: file, Fleet: Fleet{Hosts: 7}})
+		require.NoError(t, err)
+		jobs, err := collect(w.Jobs)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.Len(t, jobs, c.jobs, file)
+		require.Equal(t, c.leftOut, w.LeftOut(), file)
+	}
+}

@@ -57,6 +57,7 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	err = each(t, func(r *row) error {
 		number++
 		if r.fields[2] == "" || r.fields[4] == "" || r.fields[5] == "" {
+			r.leftOut++
 			return nil
 		}
 		k := paiTask{
@@ -69,6 +70,8 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		}
 		if k.end >= k.start && k.instances > 0 {
 			tasks = append(tasks, k)
+		} else {
+			r.leftOut++
 		}
 		return r.err
 	})
@@ -87,7 +90,7 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		j.Durations, j.Spec.Gang = runTime(k.end-k.start), gangOf(k.instances)
 		return j
 	})
-	return &jobList{Source: source, arrivals: true, departures: true}, nil
+	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 }
 
 // gpuParts asks for a number of devices: a part of one, or as many whole ones as have room for more than one.

@@ -56,15 +56,16 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		return nil, err
 	}
 	var jobs Source
+	var leftOut *int
 	if isJSONList(text) {
-		jobs, err = readPhillyLog(name, text)
+		jobs, leftOut, err = readPhillyLog(name, text)
 	} else {
 		jobs, err = readPhillyTable(name, text)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &jobList{Source: jobs, arrivals: true, departures: true}, nil
+	return &jobList{Source: jobs, arrivals: true, departures: true, leftOut: leftOut}, nil
 }
 
 // isJSONList tells whether the first byte that is no blank begins a list.
@@ -121,9 +122,10 @@ type phillyLogged struct {
 
 var phillyFields = []string{"status", "vc", "jobid", "user", "submitted_time", "attempts", "start_time", "end_time"}
 
-func readPhillyLog(name string, r io.Reader) (Source, error) {
+func readPhillyLog(name string, r io.Reader) (jobs Source, leftOut *int, err error) {
 	l := &phillyLog{jsonText: newJSON(name, r, maxLineBytes), row: row{file: name, names: phillyFields}}
-	return readJobs(l, l.parse)
+	jobs, err = readJobs(l, l.parse)
+	return jobs, &l.row.leftOut, err
 }
 
 // next implements rows.

@@ -112,6 +112,9 @@ func readJobs(rs rows, parse func(*row) *Job) (Source, error) {
 	var jobs []*Job
 	err := each(rs, func(r *row) error {
 		j := parse(r)
+		if j == nil && r.err == nil {
+			r.leftOut++
+		}
 		if j == nil || r.err != nil {
 			return r.err
 		}
@@ -144,6 +147,7 @@ func streamJobs(rs rows, parse func(*row) *Job) Source {
 			case r.err != nil:
 				return nil, r.err
 			case j == nil:
+				r.leftOut++
 				continue
 			case j.Submit < last:
 				return nil, r.errorf("job %q is submitted at %v, before the one above at %v: sort the file by submission",

@@ -89,7 +89,7 @@ func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		}
 		return j
 	})
-	return &jobList{Source: jobs, arrivals: true, departures: true}, nil
+	return &jobList{Source: jobs, arrivals: true, departures: true, leftOut: &rs.row.leftOut}, nil
 }
 
 // readSWFHosts makes hosts of what the header comments MaxNodes and MaxProcs say: so many nodes that share the processors.

@@ -93,6 +93,8 @@ type row struct {
 	cols   []int    // column of the first byte of each field, from 1
 	names  []string // what the fields mean
 	err    error    // the first complaint
+
+	leftOut int // rows so far that record no job to replay
 }
 
 // fail keeps the first complaint about field i.

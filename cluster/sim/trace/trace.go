@@ -80,6 +80,15 @@ type Workload struct {
 	file    *os.File      // that Jobs is read from, nil for none
 	size    int64         // of it, in bytes
 	limited *thinned      // nil if as many jobs come as there are
+	leftOut *int          // nil: none can be
+}
+
+// LeftOut returns how many rows of the file of jobs record no job to replay, as far as it is read.
+func (w *Workload) LeftOut() int {
+	if w.leftOut == nil {
+		return 0
+	}
+	return *w.leftOut
 }
 
 // Arrived returns which part of the jobs has arrived at a time of the trace, from 0 to 1: of the time, of the file, or of those that are
