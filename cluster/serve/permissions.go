@@ -198,6 +198,7 @@ func mayChangeJob(in reading, who *access.Caller, request proto.Message) error {
 	return lacking(who, "change job "+quote(string(j.Spec.Name)), "its owner, or who administers its pool")
 }
 
+// mayUpdateJob does not ask about another pool that the spec names: the handler refuses it whoever asks.
 func mayUpdateJob(in reading, who *access.Caller, request proto.Message) error {
 	if err := mayChangeJob(in, who, request); err != nil {
 		return err
@@ -211,8 +212,6 @@ func mayUpdateJob(in reading, who *access.Caller, request proto.Message) error {
 		return denied(who, "give job "+quote(to.GetName())+" to another owner", "who administers its pool")
 	case len(to.GetGroups()) > 0 && !slices.Equal(slices.Sorted(slices.Values(to.GetGroups())), j.Spec.Groups) && !mayClaim(in, who, to.GetGroups(), j.Spec.Pool):
 		return denied(who, "put job "+quote(to.GetName())+" into groups that are not the caller's", "who administers its pool")
-	case to.GetPool() != "" && to.GetPool() != string(j.Spec.Pool):
-		return maySubmitTo(in, who, cluster.PoolPath(to.GetPool()))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -208,7 +209,6 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 		"give it away":             {"JobService/UpdateJob", 'w', &sluicev1.UpdateJobRequest{Spec: &sluicev1.JobSpec{Name: "job", Owner: "bob"}}, "another owner"},
 		"give it away, as admin":   {"JobService/UpdateJob", 'a', &sluicev1.UpdateJobRequest{Spec: &sluicev1.JobSpec{Name: "job", Owner: "bob"}}, ""},
 		"claim a group":            {"JobService/UpdateJob", 'w', &sluicev1.UpdateJobRequest{Spec: &sluicev1.JobSpec{Name: "job", Groups: []string{"ops"}}}, "groups"},
-		"move it":                  {"JobService/UpdateJob", 'w', &sluicev1.UpdateJobRequest{Spec: &sluicev1.JobSpec{Name: "job", Pool: "root/b"}}, "submit jobs to pool"},
 		"a job that is not there":  {"JobService/GetJob", '-', &sluicev1.GetJobRequest{Name: "none"}, ""},
 		"a job that is not seen":   {"JobService/StopJob", '-', &sluicev1.StopJobRequest{Name: "job"}, "there is no such job"},
 		"another job than its own": {"JobService/GetJob", 'j', &sluicev1.GetJobRequest{Name: "other"}, "there is no such job"},
@@ -235,6 +235,28 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 	for _, byToken := range []*access.Caller{{User: "sue", Token: "t"}, {User: "olga", Groups: []string{"ops"}, Token: "t"}} {
 		err := (&call{row: rows["sluice.v1.AccessService/CreateToken"], who: byToken}).allow(in, &sluicev1.CreateTokenRequest{})
 		require.ErrorContains(t, err, "by means of a token", byToken.User)
+	}
+}
+
+// No role takes a job to another pool, so none is asked for: whoever may change the job is told that it stays where it is, also where he
+// may not submit there, or there is no such pool.
+func TestAJobStaysInItsPoolWhateverItsOwnerMay(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	ops := a.as(t, "olga", "ops")
+	for _, path := range []string{"root/a", "root/b"} {
+		_, err := sluicev1.NewPoolServiceClient(a.conn).CreatePool(ops, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: path}})
+		require.NoError(t, err)
+	}
+	a.grant(t, cluster.Submitter, "ann", "root/a")
+	ann, spec := a.as(t, "ann"), sleepJob("job")
+	spec.Pool = "root/a"
+	_, err := a.jobs.SubmitJob(ann, &sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	for _, pool := range []string{"root/b", "root/none"} {
+		spec.Pool = pool
+		_, err := a.jobs.UpdateJob(ann, &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+		requireViolation(t, err, codes.InvalidArgument, "spec.pool",
+			fmt.Sprintf("is %q, and the job stays in \"root/a\": leave pool out, or submit another job", pool))
 	}
 }
 

@@ -155,7 +155,7 @@ func checkUpdate(from, to *cluster.JobSpec, now cluster.Time) error {
 		v.Invalid("spec.type", never)
 	}
 	if from.Pool != to.Pool {
-		v.Invalid("spec.pool", never)
+		v.Invalid("spec.pool", "is %s, and the job stays in %s: leave pool out, or submit another job", quote(string(to.Pool)), quote(string(from.Pool)))
 	}
 	if from.Revocable != to.Revocable {
 		v.Invalid("spec.revocable", never)
