@@ -111,3 +111,37 @@ func TestARestoredClusterWaitsNoLongerThanForLostHosts(t *testing.T) {
 		require.NotNil(t, a.down().GetLaunch())
 	})
 }
+
+// A host manager that has not served the cluster cannot tell what was started since the snapshot on a shard that the snapshot knows.
+func TestARestoredClusterAsksNoStrangerWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newRig(t, journal.NewMemory())
+		id := first.s.Snapshot().ClusterID()
+		sh, _ := first.served("A", "")
+		synctest.Wait()
+		sh.cancel()
+		synctest.Wait()
+		first.stop()
+		j := first.restored()
+
+		r := newRig(t, j)
+		uid := r.submit("job", 1, 0)
+		for _, folder := range []string{"B", ""} {
+			_, refused := r.served(folder, "")
+			require.Contains(t, refused, `shard "a" may have tasks that were started since the snapshot that the cluster was restored from`)
+		}
+		time.Sleep(10 * deadlineTick)
+		require.Equal(t, []string{"a"}, r.status().AwaitedShards)
+		run := runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING)
+		sh, refused := r.served("A", id, run)
+		require.Empty(t, refused)
+		require.NotNil(t, sh.down().GetKill(), "it is not known to the snapshot")
+		r.stop()
+
+		r = newRig(t, j)
+		time.Sleep(DefaultLostAfter + 2*deadlineTick)
+		sh, refused = r.served("B", "")
+		require.Empty(t, refused, "they have been given up")
+		require.NotNil(t, sh.down().GetLaunch())
+	})
+}

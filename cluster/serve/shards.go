@@ -76,10 +76,19 @@ func (t *shardTable) connect(c *control, now time.Time) error {
 		old.cancel()
 		sh.leave(now)
 	}
-	if in := c.s.Snapshot(); c.elsewhere(in) && runs(in, c.shard) {
-		return fmt.Errorf("shard %q has tasks, and they are not in this host manager's state folder: "+
-			"start it over the folder where they are%s, or give it another name and an empty folder; "+
-			"it is taken without them when they have been given up (scheduler.lost_after)", c.shard, named(in.FolderOf(c.shard)))
+	if in := c.s.Snapshot(); c.elsewhere(in) {
+		has := ""
+		switch {
+		case runs(in, c.shard):
+			has = "has tasks"
+		case c.blank && in.Mode().Restored && in.HasHosts(c.shard):
+			has = "may have tasks that were started since the snapshot that the cluster was restored from"
+		}
+		if has != "" {
+			return fmt.Errorf("shard %q %s, and they are not in this host manager's state folder: "+
+				"start it over the folder where they are%s, or give it another name and an empty folder; "+
+				"it is taken without them when they have been given up (scheduler.lost_after)", c.shard, has, named(in.FolderOf(c.shard)))
+		}
 	}
 	sh.control, sh.driver = c, c.driver
 	return nil
