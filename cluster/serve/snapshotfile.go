@@ -3,6 +3,7 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -52,32 +53,37 @@ func writeSnapshot(w io.Writer, s *cluster.Snapshot) error {
 func ReadSnapshot(r io.Reader, now cluster.Time) (*cluster.State, error) {
 	state, digest, parts := cluster.NewState(), sha256.New(), 0
 	var revision uint64
+	var unread error // a line that is not known here, as of another version, unless the file turns out not to be whole
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<20), maxSnapshotLine)
 	for lines.Scan() {
 		line := lines.Bytes()
 		if end, ok := endOf(line); ok {
-			return state, closeSnapshot(lines, end, parts, digest)
+			return state, cmp.Or(closeSnapshot(lines, end, parts, digest), unread)
+		}
+		_, _ = digest.Write(line) // never fails
+		_, _ = digest.Write([]byte{'\n'})
+		parts++
+		if unread != nil {
+			continue
 		}
 		part := new(cluster.Restored)
 		decoder := json.NewDecoder(bytes.NewReader(line))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(part); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", errNotWhole, parts+1, err)
+			unread = fmt.Errorf("serve: line %d of the snapshot is not one of this version: restore it with the version that wrote it: %w", parts, err)
+			continue
 		}
-		if (part.Header != nil) != (parts == 0) {
-			return nil, fmt.Errorf("%w: line %d is not in its place", errNotWhole, parts+1)
+		if (part.Header != nil) != (parts == 1) {
+			return nil, fmt.Errorf("%w: line %d is not in its place", errNotWhole, parts)
 		}
 		if h := part.Header; h != nil {
 			revision = max(h.Revision+1, uint64(now)/uint64(time.Microsecond))
 		}
 		part.Forget(revision)
 		if err := state.Apply(cluster.Record{Event: part}); err != nil {
-			return nil, fmt.Errorf("serve: line %d of the snapshot: %w", parts+1, err)
+			return nil, fmt.Errorf("serve: line %d of the snapshot: %w", parts, err)
 		}
-		_, _ = digest.Write(line) // never fails
-		_, _ = digest.Write([]byte{'\n'})
-		parts++
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err

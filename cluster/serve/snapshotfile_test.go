@@ -2,6 +2,9 @@ package serve
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -91,6 +94,15 @@ func TestSnapshotIsRestored(t *testing.T) {
 		_, err := ReadSnapshot(strings.NewReader(text), 0)
 		require.ErrorIs(t, err, errNotWhole, name)
 	}
+
+	// What another version wrote is whole all the same.
+	other := strings.Replace(strings.Join(lines[:len(lines)-1], ""), `"Owner"`, `"Master"`, 1)
+	end, err := json.Marshal(snapshotEnd{Parts: len(lines) - 1, SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(other)))})
+	require.NoError(t, err)
+	_, err = ReadSnapshot(strings.NewReader(other+string(end)+"\n"), 0)
+	require.NotErrorIs(t, err, errNotWhole)
+	require.ErrorContains(t, err, "of the snapshot is not one of this version")
+	require.ErrorContains(t, err, `unknown field "Master"`)
 }
 
 // Host managers know what the cluster did after a snapshot. What it does once that is restored, also twice, bears no number that
