@@ -8,7 +8,7 @@ import (
 // Secret is a value that a job's tasks find in a file. The State never holds the value itself.
 type Secret struct {
 	Name   string
-	Path   string // of the file, below the folder that VarSecretsDir names
+	Path   string // of the file, below the folder that VarSecretsDir names; "": kept for a spec that may come back, and delivered to nobody
 	Key    string // id of the key that it is sealed with
 	Sealed []byte
 }
@@ -34,6 +34,24 @@ func (s *State) resealSecrets(e *SecretsResealed) error {
 	s.jobs.Set(uint64(j.UID), &j)
 	s.changes.Jobs = append(s.changes.Jobs, j.UID)
 	return nil
+}
+
+// PathOf returns the path of the secret of that name, "" if no run is given it.
+func PathOf(list []Secret, name string) string {
+	for i := range list {
+		if list[i].Name == name {
+			return list[i].Path
+		}
+	}
+	return ""
+}
+
+// samePlaces reports whether runs are given secrets of the same names at the same paths.
+func samePlaces(a, b []Secret) bool {
+	covers := func(a, b []Secret) bool {
+		return !slices.ContainsFunc(b, func(s Secret) bool { return PathOf(a, s.Name) != s.Path })
+	}
+	return covers(a, b) && covers(b, a)
 }
 
 // sealed reports whether every secret is, as one that reaches the journal has to be.

@@ -86,11 +86,12 @@ const (
 )
 
 // ChangeOf returns what it takes to bring the instance from spec s to spec o. What it asks for counts as small where the
-// devices and ports stay.
+// devices and ports stay. Another value of a secret is none: runs are given what it is when they start.
 func (s *JobSpec) ChangeOf(o *JobSpec, instance uint32) Change {
 	a, b := *s.TaskOf(instance), *o.TaskOf(instance)
 	a.KillGrace, b.KillGrace = 0, 0 // counts from the next stop on, whatever runs
-	same := equal(s.Constraint, o.Constraint) && equal(s.Preferences, o.Preferences) && equal(s.Spread, o.Spread)
+	same := equal(s.Constraint, o.Constraint) && equal(s.Preferences, o.Preferences) && equal(s.Spread, o.Spread) &&
+		samePlaces(s.Secrets, o.Secrets)
 	switch {
 	case same && equal(a, b) && equal(s.Labels, o.Labels):
 		return NoChange

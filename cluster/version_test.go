@@ -27,6 +27,11 @@ func TestChangesOfASpec(t *testing.T) {
 		"devices":             {func(s *cluster.JobSpec) { s.Task.GPU.Count = 1 }, cluster.NewRun},
 		"process":             {func(s *cluster.JobSpec) { s.Task.Processes[0].Command = []string{"b"} }, cluster.NewRun},
 		"of this instance":    {func(s *cluster.JobSpec) { s.Overrides = []cluster.InstanceOverride{{First: 0, Last: 0, Env: label}} }, cluster.NewRun},
+		"value of a secret":   {func(s *cluster.JobSpec) { s.Secrets[0].Sealed = []byte{2} }, cluster.NoChange},
+		"secret that is kept": {func(s *cluster.JobSpec) { s.Secrets = append(s.Secrets, cluster.Secret{Name: "b"}) }, cluster.NoChange},
+		"another secret":      {func(s *cluster.JobSpec) { s.Secrets = append(s.Secrets, cluster.Secret{Name: "b", Path: "b"}) }, cluster.NewRun},
+		"one secret less":     {func(s *cluster.JobSpec) { s.Secrets[0].Path = "" }, cluster.NewRun},
+		"path of a secret":    {func(s *cluster.JobSpec) { s.Secrets[0].Path = "q" }, cluster.NewRun},
 		"constraint":          {func(s *cluster.JobSpec) { s.Constraint = elsewhere }, cluster.NewRun},
 		"preferences":         {func(s *cluster.JobSpec) { s.Preferences = []cluster.SoftConstraint{{Constraint: *elsewhere}} }, cluster.NewRun},
 		"spread":              {func(s *cluster.JobSpec) { s.Spread = []cluster.Spread{{Domain: "rack", Max: 1}} }, cluster.NewRun},
@@ -35,7 +40,10 @@ func TestChangesOfASpec(t *testing.T) {
 		}, cluster.NewRun},
 	} {
 		spec := func() *cluster.JobSpec {
-			return &cluster.JobSpec{Task: cluster.TaskSpec{Resources: vector(1, 1), Processes: []cluster.Process{{Command: []string{"a"}}}}}
+			return &cluster.JobSpec{
+				Task:    cluster.TaskSpec{Resources: vector(1, 1), Processes: []cluster.Process{{Command: []string{"a"}}}},
+				Secrets: []cluster.Secret{{Name: "a", Path: "p", Key: "k", Sealed: []byte{1}}},
+			}
 		}
 		changed := spec()
 		test.change(changed)

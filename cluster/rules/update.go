@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -381,22 +382,17 @@ func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message str
 	})
 }
 
-// backAt returns the secrets that a job has, at the paths that an earlier spec has for them; where such a path is in the way of one that
-// the spec does not have, all where they are.
+// backAt returns the secrets that a job has, at the paths that an earlier spec has for them. Those that it does not have are kept, as it
+// may go forward again, and no run is given them.
 func backAt(was, have []cluster.Secret) []cluster.Secret {
 	list := slices.Clone(have)
 	for i := range list {
-		if k := slices.IndexFunc(was, func(s cluster.Secret) bool { return s.Name == list[i].Name }); k >= 0 {
-			list[i].Path = was[k].Path
-		}
+		list[i].Path = cluster.PathOf(was, list[i].Name)
 	}
-	for i := range list {
-		for k := range i {
-			if a, b := list[i].Path, list[k].Path; a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") {
-				return have
-			}
-		}
+	place := func(s cluster.Secret) int {
+		return slices.IndexFunc(was, func(w cluster.Secret) bool { return w.Name == s.Name })
 	}
+	slices.SortStableFunc(list, func(a, b cluster.Secret) int { return cmp.Compare(uint(place(a)), uint(place(b))) })
 	return list
 }
 
@@ -404,7 +400,7 @@ func backAt(was, have []cluster.Secret) []cluster.Secret {
 func secretsGone(was, have []cluster.Secret) string {
 	var gone []string
 	for i := range was {
-		if !slices.ContainsFunc(have, func(s cluster.Secret) bool { return s.Name == was[i].Name }) {
+		if was[i].Path != "" && !slices.ContainsFunc(have, func(s cluster.Secret) bool { return s.Name == was[i].Name }) {
 			gone = append(gone, was[i].Name)
 		}
 	}
@@ -415,7 +411,7 @@ func secretsGone(was, have []cluster.Secret) string {
 	if len(gone) > 1 {
 		what = "secrets " + strings.Join(gone, ", ")
 	}
-	return fmt.Sprintf("without %s, left out by an update: the values are gone until an update gives them again", what)
+	return fmt.Sprintf("without %s, left out before: the values are gone until an update gives them again", what)
 }
 
 // AwaitsPromotion reports whether the canaries of the job's update are good and somebody has to say so.

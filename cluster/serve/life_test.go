@@ -446,6 +446,21 @@ func TestGangsBeginAnewWithTheScheduler(t *testing.T) {
 	require.GreaterOrEqual(t, state.ModeSince(), cluster.Time(before.UnixNano()))
 }
 
+// endUpdate ends the update of the job "job", which has only begun.
+func (a *apiTest) endUpdate(t *testing.T, as cluster.UpdateState) {
+	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+		j := tx.State().JobByName("job")
+		for _, next := range []cluster.UpdateState{cluster.RollingForward, as} {
+			u := *tx.State().Job(j.UID).Update
+			u.End(tx.Now(), next, cluster.ReasonRequested)
+			if err := tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
 // After an update that failed or was aborted the next one comes from, and so returns to, the version that was good; after one that came
 // to its end from that one's.
 func TestAnUpdateReturnsToWhatWasGood(t *testing.T) {
@@ -463,17 +478,7 @@ func TestAnUpdateReturnsToWhatWasGood(t *testing.T) {
 			return res.Job
 		}
 		update("b")
-		require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
-			j := tx.State().JobByName("job")
-			for _, next := range []cluster.UpdateState{cluster.RollingForward, state} {
-				u := *tx.State().Job(j.UID).Update
-				u.End(tx.Now(), next, cluster.ReasonRequested)
-				if err := tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
+		a.endUpdate(t, state)
 		require.Equal(t, from, update("c").Update.FromVersion, "%v", state)
 	}
 }

@@ -148,8 +148,8 @@ func (r *Keyring) files(j *cluster.Job, spec *cluster.JobSpec) ([]*sluicev1.Secr
 	var all []*sluicev1.SecretFile
 	for i := range spec.Secrets {
 		s := secretOf(j.Spec, spec.Secrets[i].Name)
-		if s == nil {
-			continue // it was left out since
+		if s == nil || spec.Secrets[i].Path == "" {
+			continue // it was left out since, or then
 		}
 		value, err := r.open(j.UID, s)
 		if err != nil {
@@ -184,6 +184,22 @@ func (r *Keyring) sealInto(job cluster.JobUID, spec, old *cluster.JobSpec, p *sl
 		v.Invalid(child(at, "secrets"), "have %d bytes together, with the values that the job keeps: at most %d", total, maxSecretsSize)
 	}
 	return v.Err()
+}
+
+// keepSecrets keeps with the spec that an update brings a job to those secrets that it leaves out and that the spec which the update may
+// be rolled back to has. u is nil if only the number of instances changes: nothing is left out then.
+func keepSecrets(j *cluster.Job, spec *cluster.JobSpec, u *cluster.Update) {
+	for _, s := range j.Spec.Secrets {
+		back := u == nil
+		if !back {
+			from := secretOf(j.SpecOf(u.From), s.Name)
+			back = from != nil && from.Path != ""
+		}
+		if back && secretOf(spec, s.Name) == nil {
+			s.Path = ""
+			spec.Secrets = append(spec.Secrets, s)
+		}
+	}
 }
 
 // sameSecrets reports whether a request gives no value that differs from what the job has.
@@ -259,7 +275,9 @@ func secretsFrom(list []*sluicev1.Secret, at string, v *violations) []cluster.Se
 func secretsTo(list []cluster.Secret) []*sluicev1.Secret {
 	var all []*sluicev1.Secret
 	for i := range list {
-		all = append(all, &sluicev1.Secret{Name: list[i].Name, Path: list[i].Path})
+		if list[i].Path != "" {
+			all = append(all, &sluicev1.Secret{Name: list[i].Name, Path: list[i].Path})
+		}
 	}
 	return all
 }

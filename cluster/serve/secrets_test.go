@@ -228,8 +228,8 @@ func TestSecretsOfUpdates(t *testing.T) {
 	require.Zero(t, rotated.Secrets)
 }
 
-// What a rollback cannot bring back it names: a secret that an update left out is gone.
-func TestRollbackNamesSecretsThatAreGone(t *testing.T) {
+// What an update leaves out is kept for a rollback of it, and gone after the next one: a rollback names what it cannot bring back.
+func TestRollbackBringsBackSecretsOrNamesThem(t *testing.T) {
 	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
 	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
 	more := func(names ...string) *sluicev1.JobSpec {
@@ -240,16 +240,19 @@ func TestRollbackNamesSecretsThatAreGone(t *testing.T) {
 		return spec
 	}
 	a.submit(t, more("a", "b", "c"))
+	a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that no update goes on by itself
 	for i, names := range [][]string{{"b", "c"}, {"c"}, nil} {
 		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: more(names...), ExpectedVersion: uint64(i + 1)})
 		require.NoError(t, err)
+		a.endUpdate(t, cluster.UpdateSucceeded)
 	}
 	for _, c := range []struct {
 		to   uint64
 		says string
 	}{
-		{3, "without secret c, left out by an update: the values are gone until an update gives them again"},
-		{1, "without secrets a, b, c, left out by an update: "},
+		{3, ""},
+		{2, "without secret b, left out before: the values are gone until an update gives them again"},
+		{1, "without secrets a, b, left out before: "},
 		{4, ""},
 	} {
 		res, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{
@@ -295,14 +298,26 @@ func TestSecretsAreWhereASpecWantsThem(t *testing.T) {
 		_, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: &to})
 		require.NoError(t, err)
 	}
+	changeTo := func(version uint64) cluster.Change {
+		j := a.Snapshot().Job(uid)
+		return j.SpecOf(1).ChangeOf(j.SpecOf(version), 0)
+	}
+	first := map[string]string{"old": "4", "b": "2", "g": "3"}
 	update(spec("a", "new", "4", "b", "b", "", "c", "c", "5"))
 	require.Equal(t, map[string]string{"new": "4", "b": "2", "c": "5"}, files(2))
-	require.Equal(t, map[string]string{"old": "4", "b": "2"}, files(1), "a run that starts again during the update")
+	require.Equal(t, first, files(1), "a run that starts again during the update")
+	require.Equal(t, cluster.NewRun, changeTo(2))
 	rollback(1)
-	require.Equal(t, map[string]string{"old": "4", "b": "2", "c": "5"}, files(3))
+	require.Equal(t, first, files(3))
+	require.Equal(t, cluster.NoChange, changeTo(3), "who still runs by the earlier spec goes on")
+	require.Len(t, a.job(t, "job").Spec.Secrets, 3)
+	rollback(2)
+	require.Equal(t, map[string]string{"new": "4", "b": "2", "c": "5"}, files(4), "and forward again")
 	update(spec("a", "new", "", "d", "old/d", "6"))
 	rollback(1)
-	require.Equal(t, map[string]string{"new": "4", "old/d": "6"}, files(5), "there is no place at the old path")
+	require.Equal(t, map[string]string{"old": "4", "b": "2"}, files(6), "no way to the new path is in the way of the old one")
+	update(spec("d", "d", ""))
+	require.Equal(t, map[string]string{"d": "6"}, files(7))
 }
 
 // A run by a spec without secrets is given none of those that the job has since, during an update to them and after a rollback from it: it may

@@ -86,7 +86,9 @@ func changeOf(tx *Tx, ring *Keyring, j *cluster.Job, spec *cluster.JobSpec, p *s
 	if err := checkMayRun(tx, j, spec); err != nil {
 		return nil, err
 	}
-	return &cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(tx.State(), j, spec)}, nil
+	update := updateBy(tx.State(), j, spec)
+	keepSecrets(j, spec, update)
+	return &cluster.JobUpdated{Job: j.UID, Spec: spec, Update: update}, nil
 }
 
 // over reports whether a job can be changed no more.

@@ -45,7 +45,7 @@ superseded.`,
 				return err
 			}
 			if gone := leftOut(before.GetSpec().GetSecrets(), job.GetSpec().GetSecrets()); len(gone) > 0 {
-				fmt.Fprintf(a.err, "sluice: the file leaves out secrets, whose values are gone now, also for a rollback: %s\n", strings.Join(gone, ", "))
+				fmt.Fprintf(a.err, "sluice: the file leaves out secrets, whose values are kept for a rollback of this update and gone after the next one: %s\n", strings.Join(gone, ", "))
 			}
 			return a.show(job, func(w io.Writer) {
 				fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), words.After(", update ", words.Update(job.GetUpdate())))

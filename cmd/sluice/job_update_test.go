@@ -31,13 +31,13 @@ func TestSecretsThatWouldChange(t *testing.T) {
 	require.NotContains(t, a.out, "secrets[3].value")
 }
 
-// What an update leaves out does not come back, and whoever left it out by mistake is told at once.
+// What an update leaves out is gone after the next one, and whoever left it out by mistake is told at once.
 func TestSecretsThatAnUpdateLeavesOut(t *testing.T) {
 	noSettings(t)
 	t.Setenv("SLUICE_SERVER", serveFake(t, func(s grpc.ServiceRegistrar) { sluicev1.RegisterJobServiceServer(s, secretive{}) }))
 	a := try(t, "name: a\nsecrets: [{name: same}]\n", "job", "update", "-")
 	require.Equal(t, answer{
-		0, "job a has version 3\n", "sluice: the file leaves out secrets, whose values are gone now, also for a rollback: left, other\n",
+		0, "job a has version 3\n", "sluice: the file leaves out secrets, whose values are kept for a rollback of this update and gone after the next one: left, other\n",
 	}, a)
 	require.Empty(t, try(t, "name: a\nsecrets: [{name: same}, {name: other}, {name: left}]\n", "job", "update", "-").err)
 }
