@@ -248,3 +248,48 @@ func BenchmarkFirstPlanOfManySizes(b *testing.B) {
 		w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
 	}
 }
+
+// BenchmarkFirstPlanOfGangs measures the first plan of an empty cluster of machines with GPUs for which far more waits than there is room for:
+// jobs of one to sixteen machines and such of a part of one, in pools of which some want many times what they are entitled to.
+func BenchmarkFirstPlanOfGangs(b *testing.B) {
+	const hosts, jobs, pools, devices = 8000, 12_800, 12, 8
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := newShared(b)
+	leaf := func(i int) cluster.PoolPath { return cluster.PoolPath(fmt.Sprintf("root/p%d", i)) }
+	for i := range pools {
+		const reservation = hosts * devices * 9 / 10 / pools
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: leaf(i), Resources: []cluster.PoolResource{
+			{Dimension: cluster.GPU.String(), Reservation: reservation * cluster.WholeGPU, Limit: cluster.NoLimit, Share: 1},
+			{Dimension: cluster.CPU.String(), Reservation: reservation * 10_000, Limit: cluster.NoLimit, Share: 1},
+		}}})
+	}
+	capacity := vector(96_000, 512_000)
+	capacity.Fixed[cluster.GPU] = devices * cluster.WholeGPU
+	for i := range hosts {
+		s.machine(i, cluster.Machine{Capacity: capacity, GPUs: make([]cluster.GPUDevice, devices)})
+	}
+	for range jobs {
+		all := []int64{1, 1, 1, 2, 4, 8, 8, 16, 32, 64, 128}[rng.IntN(11)]
+		nodes := max(1, all/devices)
+		each := all / nodes
+		s.job(leaf(min(pools-1, int(3*rng.ExpFloat64()))), uint32(nodes), each*[]int64{6000, 10_000, 11_500}[rng.IntN(3)], func(j *cluster.JobSpec) {
+			j.Priority = max(0, int32(rng.IntN(5))-2)
+			j.Task.GPU.Count = int32(each)
+			j.Task.Resources.Fixed[cluster.Memory], j.Task.Resources.Fixed[cluster.GPU] = each*16_000*(1+rng.Int64N(3)), j.Task.GPU.Amount()
+			if nodes > 1 {
+				core(uint32(nodes))(j)
+			}
+		})
+	}
+	snapshot, changes := s.state.Snapshot()
+	var out cycle.Output
+	for b.Loop() {
+		b.StopTimer()
+		s.planner = cycle.New(sluice.Model{}, func() solver.Solver { return auto.New() })
+		b.StartTimer()
+		out = s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
+	}
+	b.ReportMetric(float64(out.Stats.Solves), "solves/op")
+	b.ReportMetric(float64(out.Stats.SolverWork), "work/op")
+	b.ReportMetric(float64(len(out.Placements)), "placed/op")
+}

@@ -343,9 +343,10 @@ type proposal struct {
 // the flow: that is allowed to be the tolerance for each task by single arcs, and a quarter more by their sum. What is left
 // then is many tasks that would all gain a little by the same host, and a solve for each that does.
 func (p *Planner) priceOut(res solver.Result) (optimal bool) {
+	p.graph.askWaiting(p.order, res)
+	p.graph.askRunning(res)
 	p.ask(res)
 	p.offers.proposals, p.offers.swaps = p.offers.proposals[:0], p.offers.swaps[:0]
-	p.graph.ask(res)
 	var missed, allowed flowgraph.Cost
 	for _, c := range p.order {
 		if c.node == flowgraph.NoNode {
@@ -356,7 +357,7 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 		if !p.moves && !c.row.anyOpen() {
 			continue
 		}
-		worth := max(c.pays, p.graph.worth(c, res))
+		worth := max(c.pays, c.dearest)
 		missed += n * max(0, max(p.propose(c, worth), p.proposeSwaps(c, worth))-p.options.Tolerance)
 	}
 	if missed <= allowed {

@@ -178,6 +178,7 @@ type class struct {
 	placed   []cluster.TaskKey // by the last plan that solved, or given room
 	moving   int64             // running tasks that the flow may send here from slot nodes
 	pays     flowgraph.Cost    // what the dearest of these would pay for another place
+	dearest  flowgraph.Cost    // what the dearest of those that the last solve placed or left waiting pays
 	finds    flowgraph.Cost    // see elsewhere, as least; as of that pass of offers
 	least    flowgraph.Cost
 	sought   int

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -33,6 +34,7 @@ type graph struct {
 	demand   int64                                 // sum of all supplies
 	smallest smallest                              // of the classes that have a node
 	last     solver.Result                         // of the last solve; its Solution is nil if there was no optimum
+	held     []flowgraph.Cost                      // by node: the least that a class pays for what it has there, without the arc to it
 	dropped  []flowgraph.NodeID                    // classes whose nodes go with the next flush
 	deserted []flowgraph.NodeID                    // hosts whose nodes do
 	reading  []*host                               // see readAhead
@@ -394,18 +396,19 @@ func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 	return res, false
 }
 
-// marginal returns what one more task at the host would pay beyond its start price, by the potentials. A host that carries no
-// flow may be given the potential that its first segment implies, which is the tightest one.
+// marginal returns what one more task at the host would pay beyond its start price, at the most by which the flow is still optimal: what
+// the next place there costs, or the least that somebody pays for his. The potential of a full host may lie far below that, where nobody else
+// has an arc to it, and ask for arcs that gain nothing.
 func (g *graph) marginal(h *host, res solver.Result) flowgraph.Cost {
 	if len(h.crowd) == 0 { // not in the network, or linked just now
 		return 0
 	}
 	for _, a := range h.crowd {
-		if res.Flow(a) > 0 {
-			return res.Potential(g.sink) - res.Potential(h.node)
+		if res.Flow(a) < g.net.Upper(a) {
+			return min(g.net.Cost(a), g.held[h.node])
 		}
 	}
-	return g.net.Cost(h.crowd[0])
+	return g.held[h.node]
 }
 
 // starts returns how many tasks start on the host by the flow.
@@ -420,14 +423,40 @@ func (g *graph) starts(h *host, res solver.Result) (flow int64) {
 // potential of the class itself may lie higher, at what one more unit would pay, and ask for hosts that gain nothing.
 func (g *graph) worth(c *class, res solver.Result) flowgraph.Cost {
 	var most flowgraph.Cost
-	sink, left := res.Potential(g.sink), c.open()+c.moving
-	for _, a := range g.net.Out(c.node) {
-		if flow := res.Flow(a.Arc); flow > 0 {
-			most = max(most, a.Cost+sink-res.Potential(a.Node))
-			if left -= flow; left <= 0 { // that is all it has
-				break
+	for a := range g.used(c, res) {
+		most = max(most, a.Cost+res.Potential(g.sink)-res.Potential(a.Node))
+	}
+	return most
+}
+
+// askWaiting works out what the dearest of each class pays, by the potentials, and with that what those who have a place on a host pay for it
+// at least: an arc that is filled says only that it is worth its price.
+func (g *graph) askWaiting(classes []*class, res solver.Result) {
+	g.held = slices.Grow(g.held[:0], g.net.NodeBound())[:g.net.NodeBound()]
+	for v := range g.held {
+		g.held[v] = nowhere
+	}
+	for _, c := range classes {
+		if c.node == flowgraph.NoNode {
+			continue
+		}
+		c.dearest = g.worth(c, res)
+		for a := range g.used(c, res) {
+			g.held[a.Node] = min(g.held[a.Node], c.dearest-a.Cost)
+		}
+	}
+}
+
+// used yields the arcs on which units of the class leave its node.
+func (g *graph) used(c *class, res solver.Result) iter.Seq[flowgraph.Ref] {
+	return func(yield func(flowgraph.Ref) bool) {
+		left := c.open() + c.moving
+		for _, a := range g.net.Out(c.node) {
+			if flow := res.Flow(a.Arc); flow > 0 {
+				if left -= flow; !yield(a) || left <= 0 { // that is all it has
+					return
+				}
 			}
 		}
 	}
-	return most
 }

@@ -63,9 +63,9 @@ func (g *graph) dropSlots() {
 	g.flush()
 }
 
-// ask works out what running tasks would pay for another place, by the potentials: what those who would have theirs pay
+// askRunning works out what running tasks would pay for another place, by the potentials: what those who would have theirs pay
 // beyond the start and what the move loses.
-func (g *graph) ask(res solver.Result) {
+func (g *graph) askRunning(res solver.Result) {
 	for _, s := range g.slots {
 		for _, a := range s.out {
 			a.class.pays = 0
