@@ -249,12 +249,48 @@ func BenchmarkFirstPlanOfManySizes(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstPlanOfGangs measures the first plan of an empty cluster of machines with GPUs for which far more waits than there is room for:
-// jobs of one to sixteen machines and such of a part of one, in pools of which some want many times what they are entitled to.
+// BenchmarkFirstPlanOfGangs measures the first plan of an empty cluster of machines with GPUs, see gangsWithGPUs.
 func BenchmarkFirstPlanOfGangs(b *testing.B) {
+	s := gangsWithGPUs(b)
+	snapshot, changes := s.state.Snapshot()
+	var out cycle.Output
+	for b.Loop() {
+		b.StopTimer()
+		s.planner = cycle.New(sluice.Model{}, func() solver.Solver { return auto.New() })
+		b.StartTimer()
+		out = s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
+	}
+	b.ReportMetric(float64(out.Stats.Solves), "solves/op")
+	b.ReportMetric(float64(out.Stats.SolverWork), "work/op")
+	b.ReportMetric(float64(len(out.Placements)), "placed/op")
+}
+
+// BenchmarkDisplacementsOfGangs measures the plan after that one, in which those with a claim that found no room have others leave.
+func BenchmarkDisplacementsOfGangs(b *testing.B) {
+	s := gangsWithGPUs(b)
+	s.step()
+	s.now = s.now.Add(time.Second)
+	snapshot, changes := s.state.Snapshot()
+	victims := 0
+	for b.Loop() {
+		b.StopTimer()
+		s.planner = cycle.New(sluice.Model{}, func() solver.Solver { return auto.New() })
+		in := cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now, KeepAll: true}
+		s.planner.Run(in)
+		in.Changes, in.KeepAll = cluster.Changes{}, false
+		b.StartTimer()
+		victims = s.planner.Run(in).Stats.Preemptions
+	}
+	b.ReportMetric(float64(victims), "victims/op")
+}
+
+// gangsWithGPUs returns machines with GPUs for which far more waits than there is room for: jobs of one to sixteen machines and such of a part
+// of one, in pools of which some want many times what they are entitled to.
+func gangsWithGPUs(b *testing.B) *shared {
 	const hosts, jobs, pools, devices = 8000, 12_800, 12, 8
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := newShared(b)
+	s.planner = cycle.New(sluice.Model{}, func() solver.Solver { return auto.New() })
 	leaf := func(i int) cluster.PoolPath { return cluster.PoolPath(fmt.Sprintf("root/p%d", i)) }
 	for i := range pools {
 		const reservation = hosts * devices * 9 / 10 / pools
@@ -281,15 +317,5 @@ func BenchmarkFirstPlanOfGangs(b *testing.B) {
 			}
 		})
 	}
-	snapshot, changes := s.state.Snapshot()
-	var out cycle.Output
-	for b.Loop() {
-		b.StopTimer()
-		s.planner = cycle.New(sluice.Model{}, func() solver.Solver { return auto.New() })
-		b.StartTimer()
-		out = s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
-	}
-	b.ReportMetric(float64(out.Stats.Solves), "solves/op")
-	b.ReportMetric(float64(out.Stats.SolverWork), "work/op")
-	b.ReportMetric(float64(len(out.Placements)), "placed/op")
+	return s
 }

@@ -93,6 +93,26 @@ func TestLawsOfPreemption(t *testing.T) {
 	require.NotZero(t, seen.users)
 }
 
+// TestRoomCostsItsFloorAtLeast: on no host those leave for less than what it was said to cost there at least, by which hosts are looked at.
+func TestRoomCostsItsFloorAtLeast(t *testing.T) {
+	first, last := seeds(12, 12, 2_000)
+	leave, gangs := 0, 0
+	for seed := first; seed <= last; seed++ {
+		l := newLife(t, seed, false)
+		for range 60 {
+			l.live()
+			l.demand()
+			snapshot, _ := l.state.Fork().Snapshot()
+			planner := l.planner.Twin()
+			planner.Run(cycle.Input{Snapshot: snapshot, Rescan: true, Now: l.now, KeepAll: true})
+			some, whole := planner.CheckFloors(t)
+			leave, gangs = leave+some, gangs+whole
+		}
+	}
+	t.Logf("%d leave, of %d gangs", leave, gangs)
+	require.True(t, first == last || leave > 0 && gangs > 0)
+}
+
 // seeds returns the first and the last seed of a test: up to short in a short run, long with SLUICE_LONG, and usual in others; or that of
 // SLUICE_SEED alone.
 func seeds(short, usual, long uint64) (first, last uint64) {

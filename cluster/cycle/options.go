@@ -148,19 +148,31 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	}
 	var largest, all, own, back amounts // of one who might leave, of all, of those whom it may have leave whatever it has, and of such of its own
 	losses, gangs := d.losses[:0], false
-	for _, u := range h.units {
+	for i, u := range h.units {
 		gives := w.giving[u.group.index]
 		if gives == staysOn || !d.mayLeave(c, u) {
 			continue
 		}
-		losses, gangs = append(losses, d.loss(u)), gangs || u.group.key.gang
-		largest.raise(&u.spec.Resources)
-		all.add(&u.spec.Resources, 1)
+		loss, frees := d.loss(u), u.spec.Resources
+		if gang := d.gangOf(u); gang != nil { // it leaves whole or not at all
+			if !h.isFirst(i) {
+				continue
+			}
+			loss = gang.price
+			for _, v := range h.units {
+				if v != u && u.staysWith(v) {
+					frees = frees.Add(v.spec.Resources)
+				}
+			}
+		}
+		losses, gangs = append(losses, loss), gangs || u.group.key.gang
+		largest.raise(&frees)
+		all.add(&frees, 1)
 		if gives != givesUp || u.group.key.revocable {
-			own.add(&u.spec.Resources, 1)
+			own.add(&frees, 1)
 		}
 		if gives == givesBack {
-			back.add(&u.spec.Resources, 1)
+			back.add(&frees, 1)
 		}
 	}
 	d.losses = losses

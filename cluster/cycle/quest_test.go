@@ -75,6 +75,39 @@ func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
 	return asked
 }
 
+// CheckFloors holds what room costs on each host at least against what it costs, for all that wait. It returns how many would
+// leave, and how many of them gangs as a whole.
+func (s *Supervisor) CheckFloors(t require.TestingT) (leave, gangs int) {
+	p := s.planner
+	if p.ledger == nil {
+		return 0, 0
+	}
+	d := p.displacer(&Output{})
+	for _, c := range p.order {
+		if c.queue.Len() == 0 || d.seek(c, false).vain {
+			continue
+		}
+		c.nominees = 0
+		for _, h := range p.hosts.byIndex {
+			if h == nil || h.decided {
+				continue
+			}
+			found := d.choose(c, h, false)
+			if found == nil {
+				continue
+			}
+			floor, ok := d.floor(c, h, false)
+			require.True(t, ok)
+			require.LessOrEqual(t, floor, found.price)
+			for _, b := range found.leave {
+				leave++
+				gangs += int(one(len(b.units) > 1))
+			}
+		}
+	}
+	return leave, gangs
+}
+
 // Twin returns one that plans as s does.
 func (s *Supervisor) Twin() *Supervisor { return s.Blank(s.policy) }
 
