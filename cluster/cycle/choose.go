@@ -83,7 +83,7 @@ func (s *search) displacement(w waiter) *displacement {
 func (s *search) start() (price flowgraph.Cost) {
 	l, r := s.d.p.labels, s.class.row.rule
 	if r == nil {
-		return s.d.p.startAt(s.class, s.host)
+		return s.d.startAt(s.class, s.host)
 	}
 	mark := len(l.plan)
 	l.idly(func() {
@@ -94,7 +94,7 @@ func (s *search) start() (price flowgraph.Cost) {
 				}
 			}
 		}
-		price = s.d.p.startAt(s.class, s.host)
+		price = s.d.startAt(s.class, s.host)
 		l.takeBack(mark)
 	})
 	return price
@@ -102,7 +102,35 @@ func (s *search) start() (price flowgraph.Cost) {
 
 // startAt returns what a task of the class pays for starting on the host when others have left it.
 func (p *Planner) startAt(c *class, h *host) flowgraph.Cost {
-	return clamp(p.model.Start(&p.round, &c.seen.Request, h.rec)) + c.row.rule.price(h.rec, 0) + c.local.extra(h.index)
+	return p.startFor(c, h, p.model.Start(&p.round, &c.seen.Request, h.rec))
+}
+
+// startFor is startAt where the price of the model is known.
+func (p *Planner) startFor(c *class, h *host, price flowgraph.Cost) flowgraph.Cost {
+	return clamp(price) + c.row.rule.price(h.rec, 0) + c.local.extra(h.index)
+}
+
+// contentPrice is what the price of a start depends on for a costmodels.Batcher.
+type contentPrice struct {
+	row     *row
+	content int // of the host
+}
+
+// startAt is that of the planner, which asks a costmodels.Batcher once for hosts that are the same to it.
+func (d *displacer) startAt(c *class, h *host) flowgraph.Cost {
+	if !d.p.model.Batches() {
+		return d.p.startAt(c, h)
+	}
+	if d.starts == nil {
+		d.starts = map[contentPrice]flowgraph.Cost{}
+	}
+	of := contentPrice{c.row, h.content}
+	price, known := d.starts[of]
+	if !known {
+		price = d.p.model.Start(&d.p.round, &c.row.request, h.rec)
+		d.starts[of] = price
+	}
+	return d.p.startFor(c, h, price)
 }
 
 // search looks for the cheapest bundles by branch and bound.

@@ -193,6 +193,7 @@ type displacer struct {
 	listed  int                               // clock of hosts when it was listed
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // clock then; for look-up
+	starts  map[contentPrice]flowgraph.Cost   // for look-up
 
 	gangs   map[cluster.JobUID]*gangBundle // for look-up
 	quest   quest                          // the last one

@@ -133,7 +133,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	}
 	fits := room.takes(h, task)
 	if fits && !q.gains {
-		return d.p.startAt(c, h), true
+		return d.startAt(c, h), true
 	}
 	w := d.want(q, h)
 	lack := task.Resources.Sub(room.left()).Positive()
@@ -179,7 +179,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	if q.full && !gangs && !(back.coverExcess(q, &lack) && (own.cover(&lack) || back.cover(&q.excess))) {
 		return 0, false
 	}
-	price := d.p.startAt(c, h)
+	price := d.startAt(c, h)
 	if fits {
 		return price, true
 	}
