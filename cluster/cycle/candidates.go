@@ -37,8 +37,8 @@ func (p *Planner) optimize(anew bool, budget solver.Budget, s *Stats, lap *laps)
 	p.graph.sync()
 	p.beginOffers()
 	short := p.short()
-	for _, c := range p.lacking(anew, short) {
-		p.seed(c, short)
+	for _, x := range p.lacking(anew, short) {
+		p.seed(x.class, x.units, short)
 	}
 	for first := true; ; first = false {
 		p.graph.sync()
@@ -81,11 +81,18 @@ func (p *Planner) short() bool {
 	return true
 }
 
-// lacking returns the classes that have a node and no candidates, anew also those with fewer than wait: what is left of what they had
-// is too little to begin with. Those are behind that often have no place left to gain: by what they may gain; where places are short,
-// by tier, and then the one first that has the fewest hosts to choose from, since most tasks are placed that way. The rows must be
-// fresh.
-func (p *Planner) lacking(anew, short bool) (classes []*class) {
+// seekers is units of a class that look for their first candidates.
+type seekers struct {
+	class *class
+	tier  cluster.Tier
+	units int64
+}
+
+// lacking lists the classes that have a node and no candidates, anew also those with fewer than wait: what is left of what they had
+// is too little to begin with. Those are behind that often have no place left to gain: by tier, of which a class may have units of several,
+// and by what they may gain; where places are short, before that, the one first that has the fewest hosts to choose from, since most tasks
+// are placed that way. The rows must be fresh.
+func (p *Planner) lacking(anew, short bool) (all []seekers) {
 	var sample []int32
 	if short {
 		sample = p.sample()
@@ -95,22 +102,22 @@ func (p *Planner) lacking(anew, short bool) (classes []*class) {
 		if c.node == flowgraph.NoNode || n > 0 && (!anew || n >= c.open()) || !c.row.anyOpen() {
 			continue
 		}
-		if c.hopes = c.worth(); c.local.nowhere() {
+		if c.hopes = c.price; c.local.nowhere() {
 			c.hopes -= c.row.at(0).price() + c.local.elsewhere
 		}
-		if short {
+		if c.choice = 0; short {
 			c.choice = c.row.openOf(sample)
 		}
-		classes = append(classes, c)
-	}
-	slices.SortStableFunc(classes, func(a, b *class) int {
-		gain := cmp.Compare(b.hopes, a.hopes)
-		if !short {
-			return gain
+		for t, left := range c.left {
+			if left > 0 {
+				all = append(all, seekers{c, cluster.Tier(t), left})
+			}
 		}
-		return cmp.Or(cmp.Compare(a.tier(), b.tier()), cmp.Compare(a.choice, b.choice), gain)
+	}
+	slices.SortStableFunc(all, func(a, b seekers) int {
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.class.choice, b.class.choice), cmp.Compare(b.class.hopes, a.class.hopes))
 	})
-	return classes
+	return all
 }
 
 // sample returns those of about sampledHosts, the same ones in all calls, that have room for the smallest of what waits.

@@ -748,3 +748,22 @@ func TestNothingIsCountedForJobsThatAreGone(t *testing.T) {
 	w.cycle()
 	require.LessOrEqual(t, w.planner.Listed(), 10, "of the rules of five rows")
 }
+
+// TestClaimsAreOfferedHostsBeforeWhatBorrows: the first flow has all claims of an empty cluster, also where a class that has one waits in
+// great numbers beyond that.
+func TestClaimsAreOfferedHostsBeforeWhatBorrows(t *testing.T) {
+	const hosts, few = 40, 2
+	s := newShared(t)
+	for i := range hosts {
+		s.host(i, vector(100, 0))
+	}
+	s.pool("root/many", few*60)
+	s.pool("root/own", hosts*100-few*60)
+	s.job("root/many", 3*hosts, 60)
+	for i := range hosts - few {
+		s.job("root/own", 1, int64(61+i))
+	}
+	out := s.plan()
+	require.Len(t, out.Placements, hosts)
+	require.Equal(t, 1, out.Stats.Solves)
+}

@@ -77,17 +77,17 @@ type seeder struct {
 	least flowgraph.Cost // that a start in the row costs
 }
 
-// seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
-// those of the classes before it, and a few more. A class that does not get as many places that way contends for a few of
+// seed gives so many units of a class their first candidates: the hosts where they would go if they chose one after the other, after
+// those before them, and a few more. A class that does not get as many places that way contends for a few of
 // those that others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first
 // solve are worth something.
-func (p *Planner) seed(c *class, short bool) {
+func (p *Planner) seed(c *class, units int64, short bool) {
 	s := &p.offers.seeder
 	*s = seeder{p: p, class: c, queue: s.queue[:0], later: s.later[:0], taken: s.taken[:0]}
 	if first := c.row.at(0); first != endless {
 		s.least = first.price()
 	}
-	for left, spare := c.open(), spareCandidates; (left > 0 || spare > 0) && s.look(); {
+	for left, spare := units, spareCandidates; (left > 0 || spare > 0) && s.look(); {
 		first := &s.queue[0]
 		i := first.host
 		o := p.offer(i)

@@ -242,7 +242,7 @@ func (p *Planner) linkSwap(x *swap) {
 		m.slot = m.unit.host.slots[i]
 		if m.as.node == flowgraph.NoNode {
 			m.as.node = g.net.AddNode(0)
-			p.seed(m.as, false)
+			p.seed(m.as, m.as.open(), false)
 		}
 		m.slot.out = append(m.slot.out, arrow{class: m.as, unit: m.unit, arc: g.net.AddArc(m.slot.node, m.as.node, 0, 1, m.loses)})
 		m.as.moving++
