@@ -109,9 +109,10 @@ type row struct {
 
 // vacant is the hosts of a row that are not full in a pass of offers, as far as somebody has looked.
 type vacant struct {
-	pass  int
-	slots []slot // cheapest first; some are full since
-	read  int    // where in the row the rest begins
+	pass    int
+	slots   []slot // cheapest first; some are full since
+	read    int    // where in the row the rest begins
+	offered int    // as many at the beginning were offered to classes
 }
 
 // openRack is the hosts of one rack that can take one more task of a row.

@@ -71,8 +71,8 @@ type seeder struct {
 	rack  int            // and of the racks
 	next  int            // and in the vacant hosts of its row
 	full  int            // how many of them were full that it passed
-	later []slot         // hosts of the row that others were offered, and may have risen in price
-	due   int            // where it is in these
+	later []slot         // those of them that it passed and others were offered, whose price may have risen
+	due   int            // where it is in the first of the row that others were offered, and then in these
 	taken []prospect     // hosts that others fill
 	least flowgraph.Cost // that a start in the row costs
 }
@@ -87,7 +87,9 @@ func (p *Planner) seed(c *class, units int64, short bool) {
 	if first := c.row.at(0); first != endless {
 		s.least = first.price()
 	}
-	for left, spare := units, spareCandidates; (left > 0 || spare > 0) && s.look(); {
+	s.begin()
+	left, spare := units, spareCandidates
+	for (left > 0 || spare > 0) && s.look() {
 		first := &s.queue[0]
 		i := first.host
 		o := p.offer(i)
@@ -121,16 +123,15 @@ func (p *Planner) seed(c *class, units int64, short bool) {
 		first.price = first.start + o.ask
 		s.queue.sink()
 	}
-	s.forget()
-	if len(s.queue) > 0 || s.due < len(s.later) {
-		return
-	}
-	s.contendForRow()
-	for _, x := range s.taken {
-		if !c.links.has(x.host) {
-			p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
+	if left > 0 || spare > 0 {
+		s.contendForRow()
+		for _, x := range s.taken {
+			if !c.links.has(x.host) {
+				p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
+			}
 		}
 	}
+	s.forget()
 }
 
 // contendForRow has the class contend for the first of its row, which all are full or too small.
@@ -153,13 +154,24 @@ func (s *seeder) contendForRow() {
 	}
 }
 
-// vacant returns the next host of the row that is not full, endless if there is none.
+// begin passes over the hosts at the beginning of the row that others were offered.
+func (s *seeder) begin() {
+	o, v := &s.p.offers, &s.class.row.vacant
+	if v.pass != o.pass {
+		*v = vacant{pass: o.pass, slots: v.slots[:0]}
+	}
+	for ; v.offered < len(v.slots); v.offered++ {
+		if i := v.slots[v.offered].index(); !o.given.has(i) && !o.filled.has(i) {
+			break
+		}
+	}
+	s.next = v.offered
+}
+
+// vacant returns the next host of the row behind these that is not full, endless if there is none.
 func (s *seeder) vacant() slot {
 	r := s.class.row
 	v := &r.vacant
-	if v.pass != s.p.offers.pass {
-		*v = vacant{pass: s.p.offers.pass, slots: v.slots[:0]}
-	}
 	for ; ; s.next++ {
 		if s.next == len(v.slots) {
 			x := r.at(v.read)
@@ -176,25 +188,46 @@ func (s *seeder) vacant() slot {
 	}
 }
 
+// offered returns the next host of the row that others were offered, endless if there is none that costs less than to wait.
+func (s *seeder) offered() slot {
+	c := s.class
+	v := &c.row.vacant
+	for ; s.due < v.offered; s.due++ {
+		switch x := v.slots[s.due]; {
+		case x.price()+c.local.elsewhere >= c.price:
+			return endless
+		case s.p.offers.filled.has(x.index()):
+			s.full++
+		case !c.local.isNear(x.index()):
+			return x
+		}
+	}
+	if k := s.due - v.offered; k < len(s.later) {
+		return s.later[k]
+	}
+	return endless
+}
+
 // forget has the next class of the row pass over fewer hosts that are full.
 func (s *seeder) forget() {
 	if v := &s.class.row.vacant; s.full > len(v.slots)/4 {
 		v.slots = slices.DeleteFunc(v.slots, func(x slot) bool { return s.p.offers.filled.has(x.index()) })
+		v.offered = 0
 	}
 }
 
-// look queues hosts until none is left that may cost less than the first in the queue, and reports whether there is one. Most
+// look queues hosts until none is left that may come before the first in the queue, and reports whether there is one. Most
 // hosts of a row that are cheap by themselves were offered to the classes before. They wait in the order of the row until one
 // that costs as much as the cheapest of those at least could be next.
 func (s *seeder) look() bool {
 	c, o := s.class, &s.p.offers
 	for {
-		first := flowgraph.Cost(math.MaxInt64)
-		if len(s.queue) > 0 {
-			first = s.queue[0].price
+		first, queued := prospect{price: math.MaxInt64}, len(s.queue) > 0
+		if queued {
+			first = s.queue[0]
 		}
 		if s.near < c.local.hosts.len() {
-			if x := c.local.hosts.order[s.near]; x.price() <= first { // no start costs less than nothing
+			if x := c.local.hosts.order[s.near]; x.price() <= first.price { // no start costs less than nothing
 				if s.near++; x.price() < c.price {
 					if start, ok := c.acceptsAt(x.index(), x.price()); ok {
 						s.consider(x.index(), start)
@@ -204,7 +237,7 @@ func (s *seeder) look() bool {
 			}
 		}
 		if s.rack < c.local.racks.len() {
-			if x := c.local.racks.order[s.rack]; x.price()+s.least <= first {
+			if x := c.local.racks.order[s.rack]; x.price()+s.least <= first.price {
 				s.rack++
 				s.enter(x)
 				continue
@@ -213,16 +246,16 @@ func (s *seeder) look() bool {
 		x := s.vacant()
 		elsewhere := x.price() + c.local.elsewhere
 		ok := x != endless && elsewhere < c.price
-		if s.due < len(s.later) {
-			y := s.later[s.due]
-			if least := y.price() + c.local.elsewhere + o.least; least <= first && (!ok || least < elsewhere) {
+		if y := s.offered(); y != endless {
+			least := prospect{price: y.price() + c.local.elsewhere + o.least, host: y.index()}
+			if least.before(first) && (!ok || least.price < elsewhere) {
 				s.due++
 				s.consider(y.index(), y.price()+c.local.elsewhere)
 				continue
 			}
 		}
-		if !ok || elsewhere > first {
-			return len(s.queue) > 0
+		if next := (prospect{price: elsewhere, host: x.index()}); !ok || !next.before(first) {
+			return queued
 		}
 		switch s.next++; {
 		case c.local.isNear(x.index()):
