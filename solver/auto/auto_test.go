@@ -40,6 +40,34 @@ func TestEveryHandOver(t *testing.T) {
 	}
 }
 
+// TestAnyNetworkAnyRace races on every change of networks of any structure, also infeasible ones and ones without a bound, the simplex
+// or a solver from zero against repair, or both against each other, with budgets in between.
+func TestAnyNetworkAnyRace(t *testing.T) {
+	races := map[bool]int{} // by whether the simplex ran
+	for seed := range uint64(600) {
+		src := solvertest.Seeded(seed)
+		n := solvertest.Random(src, solvertest.Shape{Nodes: 2 + src.Intn(40), Arcs: src.Intn(160), MaxCost: []int64{3, 50, 1 << 40}[seed%3], MaxAmount: 6})
+		s := New()
+		solvertest.Compare(t, n, s)
+		for range 6 {
+			solvertest.Perturb(n, src, 1+src.Intn(12))
+			s.spent, s.patience, s.dear = tired, 1, []int64{0, 100 * chasing, 1 << 40}[src.Intn(3)]
+			r, err := s.Solve(n, solver.Budget{Work: int64(1 + src.Intn(400))})
+			require.NoError(t, err)
+			if s.chaser != nil || s.fresh != nil {
+				require.Equal(t, solver.BudgetSpent, r.Status)
+				races[s.chaser != nil]++
+			}
+			if src.Intn(4) == 0 { // in the middle
+				solvertest.Perturb(n, src, 1+src.Intn(3))
+			}
+			solvertest.Compare(t, n, s)
+		}
+	}
+	require.Greater(t, races[false], 50)
+	require.Greater(t, races[true], 50)
+}
+
 // TestAssignmentOvertakes lets assignment race against repair on every change of
 // networks of single tasks, and with its answer repair goes on.
 func TestAssignmentOvertakes(t *testing.T) {
