@@ -510,6 +510,7 @@ func (s *State) restore(r *Restored) error {
 			j = &own
 			s.adoptKey(j, key)
 		}
+		j = adoptSecrets(j)
 		s.jobs.Set(uint64(j.UID), j)
 		s.names.Set(j.Spec.Name, j.UID)
 		s.setWaiting(j, j.Waiting)

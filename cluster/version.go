@@ -160,3 +160,22 @@ func (s *State) adopt(tasks []*Task) {
 		s.jobs.Set(uint64(j.UID), &j)
 	}
 }
+
+// adoptSecrets returns the job with the places of its present secrets in earlier specs that have some and were kept without their
+// names, as all were once. Of a controller with a credential the spec does not tell whether it has secrets, too.
+func adoptSecrets(j *Job) *Job {
+	lacks := func(v Version) bool { return v.Spec.Task.Secrets && !v.Spec.APIAccess && len(v.Spec.Secrets) == 0 }
+	if !slices.ContainsFunc(j.Past, lacks) {
+		return j
+	}
+	own := *j
+	own.Past = slices.Clone(j.Past)
+	for i, v := range own.Past {
+		if lacks(v) {
+			spec := *v.Spec
+			spec.Secrets = withoutValues(j.Spec.Secrets)
+			own.Past[i].Spec = &spec
+		}
+	}
+	return &own
+}

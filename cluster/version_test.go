@@ -51,6 +51,27 @@ func TestChangesOfASpec(t *testing.T) {
 	}
 }
 
+// Earlier specs in checkpoints from before the names of their secrets were kept have those that the job has, where they have some: runs
+// by them are given these, and a rollback keeps them.
+func TestSecretsFromBeforeTheirNamesWereKept(t *testing.T) {
+	spec := func(secrets bool) *cluster.JobSpec {
+		return &cluster.JobSpec{Name: "job", Pool: cluster.RootPool, Instances: 1, Type: cluster.Stateless, Task: cluster.TaskSpec{Secrets: secrets}}
+	}
+	now := spec(true)
+	now.Secrets = []cluster.Secret{{Name: "s", Path: "p", Key: "k", Sealed: []byte{1}}}
+	was := &cluster.Job{UID: 1, Version: 3, Spec: now, Past: []cluster.Version{{Number: 1, Spec: spec(false)}, {Number: 2, Spec: spec(true)}}}
+	old := cluster.NewState()
+	require.NoError(t, old.Apply(cluster.Record{Event: &cluster.Restored{Header: &cluster.RestoredHeader{Seq: 1, NextJob: 2}, Jobs: []*cluster.Job{was}}}))
+	for _, s := range []*cluster.State{old, restored(t, old)} {
+		j := s.Job(1)
+		require.Empty(t, j.SpecOf(1).Secrets)
+		require.Equal(t, []cluster.Secret{{Name: "s", Path: "p"}}, j.SpecOf(2).Secrets)
+		require.Equal(t, now, j.Spec)
+		require.Equal(t, cluster.NoChange, j.SpecOf(2).ChangeOf(j.Spec, 0))
+	}
+	require.Empty(t, was.Past[1].Spec.Secrets, "what it was made from is another's")
+}
+
 // Of the specs of a job the last ones are kept, and the one that a task runs by, without the values of their secrets.
 func TestWhichSpecsAreKept(t *testing.T) {
 	for _, newRuns := range []bool{false, true} { // that they take
