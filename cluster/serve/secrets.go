@@ -186,11 +186,12 @@ func (r *Keyring) sealInto(job cluster.JobUID, spec, old *cluster.JobSpec, p *sl
 	return v.Err()
 }
 
-// keepSecrets keeps with the spec that an update brings a job to those secrets that it leaves out and that the spec which the update may
-// be rolled back to has. u is nil if only the number of instances changes: nothing is left out then.
+// keepSecrets keeps with the spec that an update brings a job to those secrets that it leaves out and that the present spec has, by which
+// there may be runs, or the one which the update may be rolled back to. u is nil if only the number of instances changes: nothing is left
+// out then.
 func keepSecrets(j *cluster.Job, spec *cluster.JobSpec, u *cluster.Update) {
 	for _, s := range j.Spec.Secrets {
-		back := u == nil
+		back := u == nil || s.Path != ""
 		if !back {
 			from := secretOf(j.SpecOf(u.From), s.Name)
 			back = from != nil && from.Path != ""

@@ -320,6 +320,52 @@ func TestSecretsAreWhereASpecWantsThem(t *testing.T) {
 	require.Equal(t, map[string]string{"d": "6"}, files(7))
 }
 
+// An update that takes the place of one that is under way, or failed, may leave out what that one brought: runs by its spec that begin again
+// meanwhile still find it, and it can be returned to. After the next update it is gone.
+func TestSecretsOfAnUpdateThatIsSuperseded(t *testing.T) {
+	ring := newKeyring(t, "k")
+	for _, ended := range []cluster.UpdateState{0, cluster.UpdateFailed} {
+		a := newAPITestWith(t, func(c *Config) { c.Secrets = ring })
+		a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
+		var uid cluster.JobUID
+		spec := func(names ...string) *sluicev1.JobSpec {
+			spec := sleepJob("job")
+			for _, name := range names {
+				spec.Secrets = append(spec.Secrets, &sluicev1.Secret{Name: name, Path: name, Value: []byte(name)})
+			}
+			return spec
+		}
+		update := func(names ...string) {
+			_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec(names...), ExpectedVersion: a.Snapshot().Job(uid).Version})
+			require.NoError(t, err)
+		}
+		files := func(version uint64) (paths []string) {
+			j := a.Snapshot().Job(uid)
+			list, err := ring.files(j, j.SpecOf(version))
+			require.NoError(t, err)
+			for _, f := range list {
+				paths = append(paths, f.Path)
+			}
+			return paths
+		}
+		uid = cluster.JobUID(a.submit(t, spec("a")).Uid)
+		a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that no update goes on by itself
+		update("a", "b")
+		if ended != 0 {
+			a.endUpdate(t, ended)
+		}
+		update("c")
+		require.EqualValues(t, 1, a.Snapshot().Job(uid).Update.From)
+		require.Equal(t, []string{"a"}, files(1))
+		require.Equal(t, []string{"a", "b"}, files(2))
+		require.Equal(t, []string{"c"}, files(3))
+		update("d")
+		require.Equal(t, []string{"a"}, files(1))
+		require.Equal(t, []string{"a"}, files(2))
+		require.Equal(t, []string{"c"}, files(3))
+	}
+}
+
 // A run by a spec without secrets is given none of those that the job has since, during an update to them and after a rollback from it: it may
 // be where none can be delivered.
 func TestRunsBySpecsWithoutSecretsGetNone(t *testing.T) {
