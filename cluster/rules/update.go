@@ -365,6 +365,7 @@ func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message str
 		message += gone
 	}
 	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, backAt(spec.Secrets, j.Spec.Secrets), j.Spec.Owner, j.Spec.Groups
+	spec.Task.Secrets = spec.Task.Secrets && (spec.APIAccess || slices.ContainsFunc(spec.Secrets, func(s cluster.Secret) bool { return s.Path != "" }))
 	if at := spec.Limits.Deadline; at != 0 && at <= tx.Now() {
 		spec.Limits.Deadline = j.Spec.Limits.Deadline
 	}

@@ -264,6 +264,18 @@ func TestRollbackBringsBackSecretsOrNamesThem(t *testing.T) {
 		}
 		require.Contains(t, res.Job.Update.Message, c.says)
 	}
+	for priority := range int32(2) {
+		spec := more()
+		spec.Priority = priority + 1
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+		require.NoError(t, err)
+		a.endUpdate(t, cluster.UpdateSucceeded)
+	}
+	to := uint64(2)
+	res, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: &to})
+	require.NoError(t, err)
+	require.Contains(t, res.Job.Update.Message, "without secrets b, c, left out before: ")
+	require.False(t, a.Snapshot().Job(cluster.JobUID(res.Job.Uid)).Spec.Task.Secrets, "it goes where none can be delivered, too")
 }
 
 // Where the secrets are follows the spec of a run, also that of an earlier one, and after a rollback to it; what they are does not.
