@@ -255,13 +255,18 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, err
 }
 
-// look notes whether what changed since the last call is most of the network. It does not
-// concern networks of single tasks, nor large ones, on which the simplex is slow.
+// mayLead tells whether the simplex may ever answer in place of repair: not on networks of single tasks, nor on large ones, on
+// which it is slow.
+func (s *Solver) mayLead(n *flowgraph.Network) bool {
+	return !s.single && n.NumNodes()+n.NumArcs() <= large
+}
+
+// look notes whether what changed since the last call is most of the network.
 func (s *Solver) look(n *flowgraph.Network) {
 	some, most, next := changed(n, s.seen)
 	s.seen = next
 	switch {
-	case s.single || n.NumNodes()+n.NumArcs() > large:
+	case !s.mayLead(n):
 		s.shaken = 0
 	case s.teller == nil || !some:
 	case most:
@@ -293,6 +298,9 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
 		s.first, s.units, s.relaxes, s.ready, s.adopted = nil, nil, nil, true, true
+		if !s.mayLead(n) {
+			s.simplex = netsimplex.New() // for its memory: nobody asks it again
+		}
 	}
 	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)
