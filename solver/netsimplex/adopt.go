@@ -22,22 +22,21 @@ func (s *Solver) Adopt(n *flowgraph.Network, guess solver.Solution) {
 }
 
 func adopted[C cost](n *flowgraph.Network, guess solver.Solution) *simplex[C] {
-	s := &simplex[C]{base: base{net: n, guess: guess, busy: true}}
-	s.takeIn()
-	s.guess = nil
+	s := &simplex[C]{base: base{net: n, busy: true}}
+	s.takeIn(guess)
 	return s
 }
 
 // follow chooses a basis near the flow that was guessed: the arcs with flow between their bounds, but for those that close a cycle
 // of such, which go to the nearer bound; and to join the trees of these, arcs of reduced cost 0 by which more can be sent
 // towards the root. O(nodes + arcs).
-func (s *simplex[C]) follow() {
+func (s *simplex[C]) follow(guess solver.Solution) {
 	for a, slot := range s.slotOf {
 		b := &s.bounds[slot]
 		if b.upper <= b.lower {
 			continue
 		}
-		switch flow := s.guess.Flow(flowgraph.ArcID(a)); {
+		switch flow := guess.Flow(flowgraph.ArcID(a)); {
 		case flow <= b.lower:
 		case flow < b.upper:
 			s.state[slot] = inTree
@@ -45,13 +44,14 @@ func (s *simplex[C]) follow() {
 			s.put(slot, atUpper)
 		}
 	}
-	first := none
+	level, known := flowgraph.Cost(0), false // of the first node: only differences count
 	for v := range s.root {
 		if t := &s.nodes[v]; t.size > 0 {
-			if first == none {
-				first = v
+			pi := guess.Potential(s.idAt[v])
+			if !known {
+				level, known = pi, true
 			}
-			s.pi[v] = int64(s.guess.Potential(s.idAt[v]) - s.guess.Potential(s.idAt[first]))
+			s.pi[v] = int64(pi - level)
 			t.parent, t.pred = none, none
 		}
 	}
@@ -72,7 +72,7 @@ func (s *simplex[C]) follow() {
 			continue
 		}
 		s.state[slot] = atLower
-		if flow := s.guess.Flow(flowgraph.ArcID(s.arcOf[slot])); b.upper != flowgraph.Infinite && flow-b.lower > b.upper-flow {
+		if flow := guess.Flow(flowgraph.ArcID(s.arcOf[slot])); b.upper != flowgraph.Infinite && flow-b.lower > b.upper-flow {
 			s.put(int32(slot), atUpper)
 		}
 	}

@@ -55,8 +55,6 @@ type simplex[C cost] struct {
 type base struct {
 	net *flowgraph.Network
 	seq flowgraph.Seq
-	// guess is what to start from while it is taken in, else nil.
-	guess solver.Solution
 
 	// By slot.
 	state  []int8
@@ -108,7 +106,7 @@ func widen(s *simplex[int32]) *simplex[int64] {
 
 func (s *simplex[C]) solve(budget solver.Budget) (r solver.Result) {
 	if _, seq, _ := s.net.Changes(s.seq); seq != s.seq || !s.busy {
-		r.Work.Touched = s.takeIn()
+		r.Work.Touched = s.takeIn(nil)
 	}
 	r.Status = s.run(budget, &r.Work)
 	s.busy = r.Status == solver.BudgetSpent
@@ -185,7 +183,7 @@ func (s *simplex[C]) run(budget solver.Budget, w *solver.Work) solver.Status {
 // feasible flow the problem is infeasible. Prices do not matter for that.
 func (s *simplex[C]) unboundedOrInfeasible() solver.Status {
 	free := &simplex[C]{base: base{net: s.net}}
-	free.takeIn()
+	free.takeIn(nil)
 	for i := range free.slots {
 		free.slots[i].cost = 0
 	}

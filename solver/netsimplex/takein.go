@@ -8,9 +8,9 @@ import (
 )
 
 // takeIn brings the copy up to date and makes a strongly feasible basis of what
-// is left of the last one; on the first call, of what was guessed, of short paths, or of artificial arcs
-// alone. It returns how many nodes and arcs it compared.
-func (s *simplex[C]) takeIn() int64 {
+// is left of the last one; on the first call, of a guess if there is one, else of short paths, or of artificial
+// arcs alone. It returns how many nodes and arcs it compared.
+func (s *simplex[C]) takeIn(guess solver.Solution) int64 {
 	n := s.net
 	touched, next, complete := n.Changes(s.seq)
 	cold := s.seq == 0
@@ -48,8 +48,8 @@ func (s *simplex[C]) takeIn() int64 {
 	s.compareNodes()
 	end := none
 	switch {
-	case cold && s.guess != nil:
-		s.follow()
+	case cold && guess != nil:
+		s.follow(guess)
 	case cold:
 		if end = s.crash(); end == none {
 			s.open()
