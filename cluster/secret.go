@@ -36,12 +36,20 @@ func (s *State) resealSecrets(e *SecretsResealed) error {
 	return nil
 }
 
-// PathOf returns the path of the secret of that name, "" if no run is given it.
-func PathOf(list []Secret, name string) string {
+// SecretOf returns the secret of that name, nil if there is none.
+func SecretOf(list []Secret, name string) *Secret {
 	for i := range list {
 		if list[i].Name == name {
-			return list[i].Path
+			return &list[i]
 		}
+	}
+	return nil
+}
+
+// PathOf returns the path of the secret of that name, "" if no run is given it.
+func PathOf(list []Secret, name string) string {
+	if s := SecretOf(list, name); s != nil {
+		return s.Path
 	}
 	return ""
 }

@@ -401,7 +401,7 @@ func backAt(was, have []cluster.Secret) []cluster.Secret {
 func secretsGone(was, have []cluster.Secret) string {
 	var gone []string
 	for i := range was {
-		if was[i].Path != "" && !slices.ContainsFunc(have, func(s cluster.Secret) bool { return s.Name == was[i].Name }) {
+		if was[i].Path != "" && cluster.SecretOf(have, was[i].Name) == nil {
 			gone = append(gone, was[i].Name)
 		}
 	}

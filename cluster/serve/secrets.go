@@ -225,12 +225,7 @@ func secretOf(spec *cluster.JobSpec, name string) *cluster.Secret {
 	if spec == nil {
 		return nil
 	}
-	for i := range spec.Secrets {
-		if spec.Secrets[i].Name == name {
-			return &spec.Secrets[i]
-		}
-	}
-	return nil
+	return cluster.SecretOf(spec.Secrets, name)
 }
 
 // secretsFrom converts secrets, without their values.
