@@ -5,7 +5,7 @@
 // anything is read in. Networks where little flows through many nodes mostly go to repair, those of sources whose arcs
 // hardly have a price, and those where
 // single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
-// that are mostly sources of single tasks, or where each of them could have a node of its own,
+// that are mostly sources of single tasks, or where each of them could have a node of its own, and many one that is cheapest,
 // to assignment, others to the simplex. Before it begins, relaxation is tried on networks of many nodes with
 // some arcs each that are no layer of sources: as long as what is in excess quickly becomes less. Where
 // these take long, the simplex goes on, or after assignment, unless sources have very
@@ -81,6 +81,9 @@ const (
 	together, crowdRepair, crowdStamina = 8, 24, 64
 	// manyNodes is of how many nodes one at least is a source where they are a layer.
 	manyNodes = 1024
+	// fitting is of how many single tasks one at least must find a cheapest place free if each could have one of its own and
+	// assignment is to place them: else most would have to give way to others, which the simplex does faster.
+	fitting = 3
 	// manyPlaces is how many single tasks there must be for a place that demands some.
 	manyPlaces = 4
 	// headStart and more for each node and arc is what the simplex may do from zero before

@@ -257,10 +257,23 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 	}
 }
 
-// TestFewTasksWithManyPlaces: of tasks that have many more places than there are tasks assignment gives the first answer, few as they are.
+// TestFewTasksWithManyPlaces: of tasks that have many more places than there are tasks assignment gives the first answer, few as they
+// are, but not where all like the same places best: there the simplex does.
 func TestFewTasksWithManyPlaces(t *testing.T) {
+	require.IsType(t, &assignment.Solver{}, firstOfFew(t, 1000).teller)
+	require.IsType(t, &assignment.Solver{}, firstOfFew(t, 0).teller) // each finds a place among the many that cost the same
+	s := firstOfFew(t, 10)
+	require.IsType(t, &netsimplex.Solver{}, s.teller)
+	require.False(t, s.likely) // assignment was not even tried
+}
+
+// firstOfFew returns a solver after the first answer where places cost so much more for some tasks than for others.
+func firstOfFew(t *testing.T, most int) *Solver {
 	const tasks, places = 30, 400
-	src := solvertest.Seeded(1)
+	src, like := solvertest.Seeded(1), flowgraph.NodeID(10)
+	if most == 0 {
+		like = 0
+	}
 	n := flowgraph.New()
 	sink := n.AddNode(-tasks)
 	for range places {
@@ -269,12 +282,12 @@ func TestFewTasksWithManyPlaces(t *testing.T) {
 	for range tasks {
 		task := n.AddNode(1)
 		for place := range flowgraph.NodeID(places) {
-			n.AddArc(task, sink+1+place, 0, 1, flowgraph.Cost(10*place+flowgraph.NodeID(src.Intn(1000))))
+			n.AddArc(task, sink+1+place, 0, 1, flowgraph.Cost(like*place+flowgraph.NodeID(src.Intn(most+1))))
 		}
 	}
 	s := New()
 	solvertest.Compare(t, n, s)
-	require.IsType(t, &assignment.Solver{}, s.teller)
+	return s
 }
 
 // TestLargeCore: where tasks, fewer than the other nodes, all have to pass the same node, repair
@@ -332,7 +345,7 @@ func TestLargeCore(t *testing.T) {
 // repair passes most nodes for each, the simplex gives the first answer, and repair goes on from it. One arc has a lower
 // bound, else paths would answer, and another cost, else cost scaling would.
 func TestLongWays(t *testing.T) {
-	const side, units = 100, 12
+	const side, units = 64, 12
 	n := flowgraph.New()
 	for range side * side {
 		n.AddNode(0)

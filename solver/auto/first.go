@@ -65,7 +65,7 @@ func (s *Solver) giveUp() {
 // begin gets ready for the first answer on a network of single tasks; false on
 // any other, and where assignment is not exact.
 func (s *Solver) begin(n *flowgraph.Network) bool {
-	if !s.single && !s.apart {
+	if !s.single && !s.likely {
 		return false
 	}
 	if _, seq, _ := n.Changes(s.seq); s.units == nil || seq != s.seq {
@@ -81,7 +81,7 @@ func (s *Solver) begin(n *flowgraph.Network) bool {
 
 // leaveUnits treats the network as one that is not of single tasks, from now on.
 func (s *Solver) leaveUnits() {
-	s.units, s.single, s.apart, s.spent = nil, false, false, 0
+	s.units, s.single, s.likely, s.spent = nil, false, false, 0
 	s.patience = s.mostPatience()
 }
 

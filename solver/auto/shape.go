@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"math"
 	"sync"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
@@ -14,9 +15,9 @@ type shape struct {
 	// for one unit of its own, the simplex is faster than assignment.
 	layered, single bool
 	// crowd: there are fewer of them than other nodes, and all have to pass the same few; apart:
-	// each could go first to a node of its own.
-	crowd, apart bool
-	size         int64
+	// each could go first to a node of its own; likely: and many to one that is cheapest to them.
+	crowd, apart, likely bool
+	size                 int64
 	// diffuse: relaxation may do: there are many nodes with some arcs each, none with very many, and flow begins at many, or none is
 	// supplied: then half as many nodes are enough.
 	diffuse, supplied bool
@@ -47,29 +48,47 @@ func layers(n *flowgraph.Network) (f shape) {
 	if 2*all.sources >= nodes {
 		f.single = f.layered
 	} else if volume, ok := n.Volume(); ok && volume <= all.supply {
-		to := heads(n)
+		to, fit := heads(n)
 		f.crowd = 0 < to && together*to <= all.sources
 		f.apart = f.layered && all.sources <= to
+		f.likely = f.apart && fitting*fit >= all.supply
 	}
 	return f
 }
 
-// heads counts to how many nodes open arcs of sources lead.
-func heads(n *flowgraph.Network) (count int64) {
-	led := make([]bool, n.NodeBound())
-	for v := range led {
+// heads counts to how many nodes open arcs of sources lead, and how many sources find one of those that are cheapest to them
+// free, one source after the other.
+func heads(n *flowgraph.Network) (count, fit int64) {
+	const led, taken = 1, 2
+	state := make([]int8, n.NodeBound())
+	for v := range state {
 		id := flowgraph.NodeID(v)
 		if !n.NodeAlive(id) || len(n.In(id)) > 0 {
 			continue
 		}
+		least := flowgraph.Cost(math.MaxInt64)
 		for _, r := range n.Out(id) {
-			if !led[r.Node] && n.Open(r.Arc) {
-				led[r.Node] = true
+			if !n.Open(r.Arc) {
+				continue
+			}
+			least = min(least, r.Cost)
+			if state[r.Node] == 0 {
+				state[r.Node] = led
 				count++
 			}
 		}
+		if n.Supply(id) == 0 {
+			continue
+		}
+		for _, r := range n.Out(id) {
+			if r.Cost == least && state[r.Node] == led && n.Open(r.Arc) {
+				state[r.Node] = taken
+				fit++
+				break
+			}
+		}
 	}
-	return count
+	return count, fit
 }
 
 // census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), sinks, and nodes at which flow begins;

@@ -139,6 +139,24 @@ func TestCrowd(t *testing.T) {
 	require.Less(t, r.Work.Units, int64(100*n.NumArcs()))
 }
 
+// TestLikeJobs: like jobs for the positions of like machines. All arcs of a job make two rows of the mixed order.
+func TestLikeJobs(t *testing.T) {
+	const jobs, machines = 150, 4
+	n := flowgraph.New()
+	sink := n.AddNode(-jobs)
+	for range jobs * machines {
+		n.AddArc(n.AddNode(0), sink, 0, 1, 0)
+	}
+	for range jobs {
+		job := n.AddNode(1)
+		for position := range flowgraph.NodeID(jobs * machines) {
+			n.AddArc(job, 1+position, 0, 1, flowgraph.Cost(10*(1+position%jobs)))
+		}
+	}
+	r := solvertest.Compare(t, n, netsimplex.New())
+	require.Less(t, r.Work.Units, int64(15*n.NumArcs()))
+}
+
 // TestRacks: where classes may wait, and reach hosts through racks that each takes a part of, a tree on which all wait would
 // have to be left unit by unit; the simplex begins without one.
 func TestRacks(t *testing.T) {

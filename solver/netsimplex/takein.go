@@ -98,8 +98,14 @@ func (s *simplex[C]) growNodes() {
 	s.nodes[bound] = node{parent: none, pred: none, size: 1}
 }
 
+// golden is 2⁶⁴ over the golden ratio.
+const golden = 0x9E3779B97F4A7C15
+
 // mix takes in all arcs, such that arcs side by side in a block of pricing are far
-// apart by number, and so of many nodes. It reads them as they lie in memory.
+// apart by number, and so of many nodes: they are columns of a square of which the rows are the arcs by number. It reads them
+// as they lie in memory. Each row begins at a column of its own (Fibonacci hashing, Knuth, The Art of Computer Programming,
+// vol. 3, §6.4): where nodes have as many arcs as a row, or half as many, a column would be one diagonal from node to node,
+// and a block have of each node one arc alone, to the neighbour of where the last one's leads.
 func (s *simplex[C]) mix() {
 	m := len(s.slotOf)
 	slots, state, bounds, arcOf := make([]priced[C], m), make([]int8, m), make([]bound, m), make([]int32, m)
@@ -107,9 +113,16 @@ func (s *simplex[C]) mix() {
 	n, slotOf, least := s.net, s.slotOf, int64(0)
 	stride := max(10, int(math.Sqrt(float64(m))))
 	column, longer := m/stride, m%stride
-	for from := 0; from < m; from += stride {
-		slot := from / stride
+	for row, from := 0, 0; from < m; row, from = row+1, from+stride {
+		j := 0
+		if from+stride <= m {
+			j = int(uint64(row) * golden >> 20 % uint64(stride))
+		}
 		for a := from; a < min(from+stride, m); a++ {
+			slot := j*column + min(j, longer) + row
+			if j++; j == stride {
+				j = 0
+			}
 			slotOf[a], arcOf[slot] = int32(slot), int32(a)
 			d := n.Arc(flowgraph.ArcID(a))
 			if d.Tail >= 0 {
@@ -118,9 +131,6 @@ func (s *simplex[C]) mix() {
 				least |= d.Lower
 			} else {
 				bounds[slot].upper = -1
-			}
-			if slot += column; a-from < longer {
-				slot++
 			}
 		}
 	}
