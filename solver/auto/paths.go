@@ -18,9 +18,10 @@ type paths struct {
 	from   []flowgraph.NodeID // nodes with excess at first, in the order of their ids
 	limit  int64              // of work, after which others are to answer: what it takes to read half of the network
 	spent  int64
+	volume int64   // all that is to flow
+	done   int64   // what flows already
 	excess []int64 // by node
 	flow   []int64 // by arc
-	sent   bool    // some arcs have flow
 	pi     []int64
 	labels []label
 	queue  radixheap.Heap
@@ -44,7 +45,7 @@ func newPaths(n *flowgraph.Network) *paths {
 	if !ok || n.NegativeArcs() > 0 {
 		return nil
 	}
-	p := &paths{net: n, limit: int64(n.NumNodes()+n.NumArcs()) / 2}
+	p := &paths{net: n, limit: int64(n.NumNodes()+n.NumArcs()) / 2, volume: volume}
 	most := min(fewUnits, n.NumNodes()/fewNodes)
 	if volume <= int64(most) {
 		p.limit = math.MaxInt64
@@ -79,7 +80,7 @@ func newPaths(n *flowgraph.Network) *paths {
 
 // Flow returns the flow on a.
 func (p *paths) Flow(a flowgraph.ArcID) int64 {
-	if !p.sent {
+	if p.done == 0 {
 		return 0
 	}
 	return p.flow[a]
@@ -87,7 +88,7 @@ func (p *paths) Flow(a flowgraph.ArcID) int64 {
 
 // Potential returns π(v). O(1).
 func (p *paths) Potential(v flowgraph.NodeID) flowgraph.Cost {
-	if !p.sent {
+	if p.done == 0 {
 		return 0
 	}
 	return flowgraph.Cost(p.pi[v])
@@ -135,8 +136,15 @@ func (p *paths) solve(budget solver.Budget) (r solver.Result) {
 	return r
 }
 
-// tired tells whether too many ways are needed: there will be no answer. Where no more than fewUnits flow it is never so.
-func (p *paths) tired() bool { return p.spent >= p.limit }
+// tired tells whether too many ways are needed: there will be no answer. Where no more than fewUnits flow it is never so. Long before
+// the limit what flows by then tells: if by as much work for each unit all would take more than twice the limit.
+func (p *paths) tired() bool {
+	const soon, over = 16, 2
+	if p.limit == math.MaxInt64 || p.spent < p.limit/soon {
+		return false
+	}
+	return p.spent >= p.limit || float64(p.spent)*float64(p.volume) > over*float64(p.limit)*float64(p.done)
+}
 
 // search finds the cheapest way to a node that lacks flow, or none, and lifts potentials to it.
 func (p *paths) search(from flowgraph.NodeID, w *solver.Work) flowgraph.NodeID {
@@ -174,7 +182,7 @@ func (p *paths) scan(v flowgraph.NodeID, base int64, w *solver.Work) {
 			p.label(r.Node, r.Arc, base+int64(r.Cost)-p.pi[r.Node])
 		}
 	}
-	if !p.sent {
+	if p.done == 0 {
 		return
 	}
 	in := p.net.In(v)
@@ -225,5 +233,5 @@ func (p *paths) send(from, to flowgraph.NodeID) {
 			v = p.net.Head(a)
 		}
 	}
-	p.sent = true
+	p.done += amount
 }

@@ -168,3 +168,23 @@ func TestFreeClasses(t *testing.T) {
 		require.False(t, s.trial)
 	}
 }
+
+// TestManyWays: that more ways are needed than there may be shows after the first few.
+func TestManyWays(t *testing.T) {
+	const ways, beside = 300, 10_000
+	n := flowgraph.New()
+	source, sink := n.AddNode(ways), n.AddNode(-ways)
+	for range ways {
+		v := n.AddNode(0)
+		n.AddArc(source, v, 0, 1, flowgraph.Cost(v))
+		n.AddArc(v, sink, 0, 1, 0)
+	}
+	for v := range flowgraph.NodeID(beside) {
+		n.AddArc(2+v%ways, 2+(v+1)%ways, 0, 1, 1000)
+	}
+	p := newPaths(n)
+	require.Equal(t, solver.BudgetSpent, p.solve(solver.Budget{}).Status)
+	require.True(t, p.tired())
+	require.Less(t, p.spent, p.limit/4)
+	solvertest.Compare(t, n, New())
+}
