@@ -140,6 +140,23 @@ func TestWriteRenumbers(t *testing.T) {
 	require.Equal(t, "p min 3 2\nn 1 4\nn 3 -4\na 1 2 0 2 2\na 2 3 0 5 1\n", out.String())
 }
 
+// TestWriteUnbounded: what others can read is written, unless that would change the answer.
+func TestWriteUnbounded(t *testing.T) {
+	for _, c := range []struct{ name, input, output string }{
+		{"supply and lower bounds", "p min 3 2\nn 1 5\nn 3 -5\na 1 2 3 -1 4\na 2 3 0 7 1\n", "a 1 2 3 8 4\na 2 3 0 7 1\n"},
+		{"a cycle that pays", "p min 2 2\nn 1 5\nn 2 -5\na 1 2 0 -1 4\na 1 1 0 9 -1\n", "a 1 2 0 14 4\na 1 1 0 9 -1\n"},
+		{"nothing flows", "p min 2 1\na 1 2 0 -1 4\n", "a 1 2 0 0 4\n"},
+		{"perhaps without end", "p min 2 2\na 1 2 0 -1 4\na 2 1 0 -1 -5\n", "a 1 2 0 -1 4\na 2 1 0 -1 -5\n"},
+		{"beyond what is exact", "p min 2 1\nn 1 1000000000000000000\na 1 2 0 -1 4\n", "a 1 2 0 -1 4\n"},
+	} {
+		n, err := Read(strings.NewReader(c.input))
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, Write(&out, n))
+		require.Equal(t, c.output, out.String()[strings.Index(out.String(), "a "):], c.name)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(sample))
 	f.Add([]byte("p min 2 1\na 1 2 0 9223372036854775807 1\n"))

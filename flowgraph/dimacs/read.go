@@ -7,7 +7,7 @@
 //	a TAIL HEAD LOWER UPPER COST
 //
 // Ids run from 1; node id i becomes NodeID i−1 and the k-th arc line ArcID k−1.
-// An upper bound of -1 means none, as other programs read it, and so does the largest there is, 2⁶³−1.
+// An upper bound of -1 means none, as some other programs read it, and so does the largest there is, 2⁶³−1.
 //
 // Reading is strict: whatever is missing, twice, out of range or too many is an
 // error that names the line and the reason. Memory follows the size of the

@@ -12,9 +12,13 @@ import (
 // Write writes n, its live nodes renumbered from 1 in order of id and its live
 // arcs in order of id. For a network without removals, [Read] gives back the
 // same ids.
+//
+// Many programs know no arc without an upper bound. One is written where it
+// changes neither whether there is an optimum nor its cost: as much as any arc
+// needs. It holds for n alone, until a change brings more supply.
 func Write(w io.Writer, n *flowgraph.Network) error {
 	out := bufio.NewWriterSize(w, 1<<16)
-	number := Numbers(n)
+	number, unbounded := Numbers(n), bound(n)
 	_, _ = fmt.Fprintf(out, "p min %d %d\n", n.NumNodes(), n.NumArcs())
 	buf := make([]byte, 0, 128)
 	for v, id := range number {
@@ -26,7 +30,7 @@ func Write(w io.Writer, n *flowgraph.Network) error {
 	for a := range n.ArcBound() {
 		if d := n.Arc(flowgraph.ArcID(a)); d.Tail >= 0 {
 			if d.Upper == flowgraph.Infinite {
-				d.Upper = -1
+				d.Upper = unbounded
 			}
 			buf = line(buf, 'a', int64(number[d.Tail]), int64(number[d.Head]), d.Lower, d.Upper, int64(d.Cost))
 			_, _ = out.Write(buf)
@@ -37,6 +41,22 @@ func Write(w io.Writer, n *flowgraph.Network) error {
 		return fmt.Errorf("dimacs: write: %w", err)
 	}
 	return nil
+}
+
+// bound returns the upper bound to write where n has none, or -1: where an arc
+// of negative cost has none, a cycle may pay without end; and bounds that are too
+// large together would not be read as an exact problem.
+func bound(n *flowgraph.Network) int64 {
+	for a := 0; a < n.ArcBound() && n.NegativeArcs() > 0; a++ {
+		if d := n.Arc(flowgraph.ArcID(a)); d.Tail >= 0 && d.Upper == flowgraph.Infinite && d.Cost < 0 {
+			return -1
+		}
+	}
+	volume, fits := n.Volume()
+	if !fits || volume >= 1<<60/int64(n.NumArcs()+1) {
+		return -1
+	}
+	return volume
 }
 
 // Numbers returns the id that [Write] gives each node, indexed by NodeID; zero

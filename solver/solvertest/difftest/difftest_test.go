@@ -158,6 +158,37 @@ func TestLarge(t *testing.T) {
 	}
 }
 
+// TestWrittenAlike: a network has the same answer as other programs read it, and arcs without an upper bound only where a cycle of them
+// may pay.
+func TestWrittenAlike(t *testing.T) {
+	for _, shape := range difftest.Shapes {
+		for i := range uint64(60) {
+			n := difftest.Large(shape, *seed+i, 60)
+			want, err := ssp.New().Solve(n, solver.Budget{})
+			require.NoError(t, err)
+			var text bytes.Buffer
+			require.NoError(t, dimacs.Write(&text, n))
+			read, err := dimacs.Read(&text)
+			require.NoError(t, err)
+			pays := slices.ContainsFunc(unbounded(n), func(a flowgraph.ArcID) bool { return n.Cost(a) < 0 })
+			require.Equal(t, pays, len(unbounded(read)) > 0, "%s %d", shape, i)
+			got, err := ssp.New().Solve(read, solver.Budget{})
+			require.NoError(t, err)
+			require.Equal(t, want.Status, got.Status, "%s %d", shape, i)
+			require.Equal(t, want.Objective, got.Objective, "%s %d", shape, i)
+		}
+	}
+}
+
+func unbounded(n *flowgraph.Network) (list []flowgraph.ArcID) {
+	for a := range flowgraph.ArcID(n.ArcBound()) {
+		if n.ArcAlive(a) && n.Upper(a) == flowgraph.Infinite {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
 func TestPlaysRepeat(t *testing.T) {
 	for i := range uint64(20) {
 		s := difftest.Generate(*seed+i, difftest.Size{Nodes: 30, Arcs: 100, Batches: 4})
