@@ -53,8 +53,9 @@ state, and each batch is answered as it comes:
   d SUPPLY POTENTIAL ARCS [TYPE]             add a node with the a lines after
                                              it, in which 0 stands for it
 
-With -o dimacs each answer is a comment, an s line with the objective, f lines
-with the flow, and "c EOI".
+With -o dimacs each answer is a comment, an s line with the objective, lines
+"f TAIL HEAD FLOW", and "c EOI". A problem alone has an f line for every arc, in
+their order; with changes, or if "c EOI" ends it, only those with flow have one.
 
 Statuses: optimal, infeasible, unbalanced, unbounded, cost range (a number is
 beyond what the algorithm can compute exactly), budget spent (--budget did not
@@ -261,7 +262,7 @@ func (s *solving) print(answer solveAnswer, flow dimacs.Flow) error {
 		_, err := io.WriteString(w, dimacs.EndOfBatch)
 		return err
 	}
-	return s.stream.WriteFlow(w, *answer.Objective, flow)
+	return s.stream.WriteFlow(w, *answer.Objective, flow, s.stream.Alone() && len(s.changes) == 0)
 }
 
 func (a solveAnswer) text() string {

@@ -127,6 +127,27 @@ func TestSolveStream(t *testing.T) {
 	require.Contains(t, out, "c EOI\nc malformed: ", "what came before is answered")
 }
 
+// TestSolveFlow: a problem alone has a line for every arc, so that parallel ones are told apart, and one with changes for those with flow.
+func TestSolveFlow(t *testing.T) {
+	const problem = "p min 2 4\nn 1 3\nn 2 -3\na 1 2 0 1 2\na 2 1 0 9 1\na 1 2 0 9 3\na 1 2 0 1 1\n"
+	none := filepath.Join(t.TempDir(), "none")
+	require.NoError(t, os.WriteFile(none, []byte("c EOI\n"), 0o600))
+	every, some := "s 6\nf 1 2 1\nf 2 1 0\nf 1 2 1\nf 1 2 1\nc EOI\n", "s 6\nf 1 2 1\nf 1 2 1\nf 1 2 1\nc EOI\n"
+	for _, c := range []struct {
+		input, answer string
+		args          []string
+	}{
+		{problem, every, nil},
+		{problem + "c EOI\n", some, nil},
+		{problem, some, []string{"--changes", none}},
+	} {
+		out, err := solve(t, c.input, append(c.args, "-o", "dimacs")...)
+		require.NoError(t, err)
+		_, flow, _ := strings.Cut(out, "\n")
+		require.True(t, strings.HasPrefix(flow, c.answer), out)
+	}
+}
+
 // TestSolveBudget gives every algorithm too little for the first answer and enough to
 // go on with the next ones.
 // TestSolveNamesTheFile: of several files, the one is named whose line is malformed.

@@ -222,14 +222,15 @@ func (s *Stream) between(tail, head flowgraph.NodeID) []flowgraph.ArcID {
 }
 
 // WriteFlow writes a solution: an s line with its cost, an f line "f TAIL HEAD AMOUNT"
-// for every arc with flow, with the ids of the stream, and a line "c EOI".
-func (s *Stream) WriteFlow(w io.Writer, cost int64, flow Flow) error {
+// for every arc, as the format has it, or only for those with flow, as schedulers that
+// send changes expect, with the ids of the stream, and a line "c EOI".
+func (s *Stream) WriteFlow(w io.Writer, cost int64, flow Flow, every bool) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	buf := line(make([]byte, 0, 128), 's', cost)
 	_, _ = out.Write(buf)
 	for a := range s.net.ArcBound() {
 		id := flowgraph.ArcID(a)
-		if d := s.net.Arc(id); d.Tail >= 0 && flow.Flow(id) != 0 {
+		if d := s.net.Arc(id); d.Tail >= 0 && (every || flow.Flow(id) != 0) {
 			buf = line(buf, 'f', s.ids[d.Tail], s.ids[d.Head], flow.Flow(id))
 			_, _ = out.Write(buf)
 		}

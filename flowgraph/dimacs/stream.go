@@ -40,6 +40,7 @@ type Stream struct {
 	named   int64              // how many nodes there ever were, which bounds the ids of others
 	added   flowgraph.NodeID   // by the last d line
 	sink    flowgraph.NodeID   // the last that demanded and does not now, or NoNode
+	alone   bool               // no line "c EOI" has been read
 
 	demands, demandSum int64 // how many nodes have a negative supply, and the sum of their NodeIDs: the sink, if it is one
 }
@@ -60,7 +61,7 @@ type change struct {
 
 // NewStream begins to read r, plain or gzip.
 func NewStream(r io.Reader) (*Stream, error) {
-	s := &Stream{added: flowgraph.NoNode, sink: flowgraph.NoNode}
+	s := &Stream{added: flowgraph.NoNode, sink: flowgraph.NoNode, alone: true}
 	return s, s.Continue(r)
 }
 
@@ -76,12 +77,16 @@ func (s *Stream) Continue(r io.Reader) error {
 // Network returns the network, which is nil before the first Apply.
 func (s *Stream) Network() *flowgraph.Network { return s.net }
 
+// Alone tells whether all that was read is a problem that no line "c EOI" ends.
+func (s *Stream) Alone() bool { return s.alone }
+
 // Next reads the problem or the next batch. It returns [io.EOF] when nothing is
 // left; other errors wrap [ErrFormat] unless reading itself failed.
 func (s *Stream) Next() error {
 	s.batch = s.batch[:0]
 	for s.lines.next() {
 		if f := s.lines.fields; len(f) == 2 && string(f[0]) == "c" && string(f[1]) == "EOI" {
+			s.alone = false
 			return s.complete()
 		}
 		if err := s.line(); err != nil {

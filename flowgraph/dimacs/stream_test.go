@@ -171,7 +171,7 @@ func TestStreamKeepsIdsInFlow(t *testing.T) {
 	_, err = follow(s)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, s.WriteFlow(&out, 9, constant(1)))
+	require.NoError(t, s.WriteFlow(&out, 9, constant(1), false))
 	require.Equal(t, "s 9\nf 5 3 1\nf 2 3 1\nf 3 4 1\nf 2 4 1\nc EOI\n", out.String())
 }
 
