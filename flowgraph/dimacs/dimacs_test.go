@@ -67,6 +67,14 @@ func TestReadByteOrderMark(t *testing.T) {
 	require.ErrorContains(t, err, "line 1: unknown line kind")
 }
 
+// TestReadPlusSigns: C's scanf and C++'s streams take them, and programs write them before supplies.
+func TestReadPlusSigns(t *testing.T) {
+	n, err := Read(strings.NewReader("p min 2 1\nn 1 +5\nn 2 -5\na 1 2 +0 +7 +3\n"))
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n.Supply(0))
+	require.Equal(t, flowgraph.Arc{Tail: 0, Head: 1, Bounds: flowgraph.Bounds{Upper: 7}, Cost: 3}, n.Arc(0))
+}
+
 func TestReadRefuses(t *testing.T) {
 	for _, c := range []struct{ name, input, reason string }{
 		{"nothing", "", "the input is empty"},
@@ -91,6 +99,8 @@ func TestReadRefuses(t *testing.T) {
 		{"word", "p min 2 1\na 1 2 0 x 1", "upper \"x\" is not an integer"},
 		{"fraction", "p min 2 1\na 1 2 0 1 1.5", "cost \"1.5\" is not an integer"},
 		{"sign alone", "p min 2 1\na 1 2 0 1 -", "cost \"-\" is not an integer"},
+		{"two signs", "p min 2 1\nn 1 +-5", "supply \"+-5\" is not an integer"},
+		{"plus alone", "p min 2 1\nn 1 +", "supply \"+\" is not an integer"},
 		{"overflow", "p min 2 1\na 1 2 0 9223372036854775808 1", "does not fit in 64 bits"},
 		{"long overflow", "p min 2 1\nn 1 99999999999999999999999", "does not fit in 64 bits"},
 		{"lower above upper", "p min 2 1\na 1 2 3 2 1", "lower 3 is above upper 2"},

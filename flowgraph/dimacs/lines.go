@@ -121,8 +121,8 @@ func (l *lines) want(names ...string) error {
 func (l *lines) integer(i int, name string) (int64, error) {
 	f := l.fields[i]
 	digits := f
-	negative := len(f) > 0 && f[0] == '-'
-	if negative {
+	negative := f[0] == '-'
+	if negative || f[0] == '+' {
 		digits = f[1:]
 	}
 	if len(digits) == 0 {
