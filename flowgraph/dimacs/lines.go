@@ -154,7 +154,10 @@ func (l *lines) integers(names []string, targets ...*int64) error {
 	}
 	for i, t := range targets {
 		x, err := l.integer(i+1, names[i])
-		if err != nil {
+		switch {
+		case err != nil && names[i] == "upper": // as 1e30 or inf
+			return fmt.Errorf("%w: -1 stands for none", err)
+		case err != nil:
 			return err
 		}
 		*t = x
