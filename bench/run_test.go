@@ -75,6 +75,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunMemory: the network of no task is small, but not smaller than nothing.
+func TestRunMemory(t *testing.T) {
+	w := small()["random"]
+	w.Utilisation, w.Cycles, w.Samples = 0.001, 1, 0
+	r, err := Run(t.Context(), w, Options{Algorithms: []string{"netsimplex"}, Clock: Wall})
+	require.NoError(t, err)
+	require.Positive(t, r.NetworkMB)
+	require.Positive(t, r.Algorithms[0].MemoryMB)
+}
+
 func TestRunCold(t *testing.T) {
 	w := small()["random"]
 	w.Mode = Cold
