@@ -173,6 +173,11 @@ func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
 	if err != nil {
 		return usageError(cmd, err)
 	}
+	for _, w := range workloads {
+		if (len(f.peers) > 0 || f.export != "") && min(w.Samples, w.Cycles) == 0 && w.Mode == bench.Warm {
+			return usageError(cmd, fmt.Errorf("--peer and --export get sampled cycles: %s has none with --samples %d and --cycles %d", w.Name, w.Samples, w.Cycles))
+		}
+	}
 	options, err := f.options(cmd)
 	if err != nil {
 		return err

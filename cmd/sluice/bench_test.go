@@ -117,6 +117,8 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"--clock \"sun\"", []string{"1k-90", "--clock", "sun"}},
 		{"--limit: -1s", []string{"1k-90", "--limit", "-1s"}},
 		{"samples: 0", []string{"cold-12k-50", "--samples", "0"}},
+		{"--peer and --export get sampled cycles", []string{"1k-90", "--samples", "0", "--export", "networks"}},
+		{"1k-90 has none with --samples 5 and --cycles 0", []string{"1k-90", "--cycles", "0", "--peer", "lemon"}},
 		{"--html: open", []string{"1k-90", "--html", "no/such/page.html"}},
 		{"--report: open", []string{"1k-90", "--report", "no/such/report.md"}},
 		{"--svg: mkdir", []string{"1k-90", "--svg", "/dev/null/plots"}},
