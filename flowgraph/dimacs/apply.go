@@ -26,12 +26,14 @@ func (s *Stream) Apply() error {
 		}
 		return nil
 	}
+	last := s.lines.number
 	for i := range s.batch {
 		s.lines.number = s.batch[i].line
 		if err := s.apply(&s.batch[i]); err != nil {
 			return err
 		}
 	}
+	s.lines.number = last
 	return nil
 }
 

@@ -101,6 +101,8 @@ func TestStreamRefuses(t *testing.T) {
 		{"old cost is no number", "x 1 3 0 1 1 0 a", "old cost \"a\" is not an integer"},
 		{"bounds", "x 1 3 2 1 1", "lower 2 is above upper 1"},
 		{"no such node", "c\nr 5", "line 11: id 5 is not a node, want 1 to 4"},
+		{"after other batches", "n 1 0\nn 4 -1\nc\nc EOI\nx 1 3 0 1 5\nc EOI\nr 5", "line 16: id 5 is not a node"},
+		{"at the end of a batch after others", "n 1 0\nn 4 -1\nc EOI\nd 1 0 1\nc EOI", "line 13: d line announces 1 arcs, 0 follow"},
 		{"node gone", "r 1\nx 1 3 0 1 1", "line 11: tail 1 is a node that was removed"},
 		{"zero without d", "a 0 3 0 1 1", "tail 0 stands for the node of a d line"},
 		{"zero in x", "d 0 0 0\nx 0 3 0 1 1", "tail 0 is not a node"},
