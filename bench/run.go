@@ -364,7 +364,11 @@ func (r *run) sample(ctx context.Context, index int, again bool) error {
 	if r.folder == "" {
 		return nil
 	}
-	file := filepath.Join(r.folder, fmt.Sprintf("%s-%d.min", r.w.Name, index))
+	number := index
+	if r.w.Instance { // every sample is of the same network
+		number = 0
+	}
+	file := filepath.Join(r.folder, fmt.Sprintf("%s-%d.min", r.w.Name, number))
 	if err := export(file, r.net); err != nil {
 		return err
 	}

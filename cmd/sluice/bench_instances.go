@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -76,15 +75,13 @@ type instance struct {
 }
 
 // keepsSources refuses to export over a problem that is yet to be read.
-func keepsSources(instances []instance, repeats int, folder string) error {
+func keepsSources(instances []instance, folder string) error {
 	for _, x := range instances {
 		base := filepath.Base(x.file)
-		end := strings.LastIndex(base, "-")
-		if folder == "" || end < 0 || !sameFile(x.file, filepath.Join(folder, base)) {
+		if folder == "" || !sameFile(x.file, filepath.Join(folder, base)) {
 			continue
 		}
-		i, err := strconv.Atoi(strings.TrimSuffix(base[end+1:], ".min"))
-		if err == nil && i < repeats && slices.ContainsFunc(instances, func(y instance) bool { return y.name == base[:end] }) {
+		if slices.ContainsFunc(instances, func(y instance) bool { return y.name+"-0.min" == base }) {
 			return fmt.Errorf("--export: %s, which is read, would be written over: give another folder", x.file)
 		}
 	}
@@ -92,7 +89,7 @@ func keepsSources(instances []instance, repeats int, folder string) error {
 }
 
 func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeats int, f benchFlags) error {
-	if err := keepsSources(instances, repeats, f.export); err != nil {
+	if err := keepsSources(instances, f.export); err != nil {
 		return usageError(cmd, err)
 	}
 	options, err := f.options(cmd)
