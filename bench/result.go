@@ -92,7 +92,7 @@ type PeerTimes struct {
 func NewReport(clock string, now time.Time) *Report {
 	r := &Report{
 		Machine: Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()},
-		Commit:  "unknown", Time: now.UTC().Truncate(time.Second), Clock: clock,
+		Commit:  "unknown", Time: now.UTC().Truncate(time.Second), Clock: clock, Runs: []*Result{}, // a list in JSON, too
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -147,6 +147,8 @@ func TestBenchInstances(t *testing.T) {
 	require.Zero(t, bench(folder), out.String())
 	require.NotContains(t, out.String(), "deep-one", "too small")
 	require.Contains(t, out.String(), "left out 1 of 1 problems: they have fewer than 1000 arcs")
+	require.Zero(t, bench(folder, "-o", "json"), out.String())
+	require.Contains(t, out.String(), `"runs": []`)
 
 	// Problems of one name are told apart, and none is kept in place of another.
 	other, kept := t.TempDir(), t.TempDir()
