@@ -53,7 +53,7 @@ state, and each batch is answered as it comes:
   d SUPPLY POTENTIAL ARCS [TYPE]             add a node with the a lines after
                                              it, in which 0 stands for it
 
-With -o dimacs each answer is a comment, an s line with the objective, lines
+With -o dimacs each answer is comments, an s line with the objective, lines
 "f TAIL HEAD FLOW", and "c EOI". A problem alone has an f line for every arc, in
 their order; with changes, or if "c EOI" ends it, only those with flow have one.
 
@@ -255,7 +255,7 @@ func (s *solving) print(answer solveAnswer, flow dimacs.Flow) error {
 		_, err := fmt.Fprintln(w, answer.text())
 		return err
 	}
-	if _, err := fmt.Fprintln(w, "c "+answer.text()); err != nil {
+	if err := comment(w, answer.text()); err != nil {
 		return err
 	}
 	if answer.Objective == nil {
@@ -263,6 +263,22 @@ func (s *solving) print(answer solveAnswer, flow dimacs.Flow) error {
 		return err
 	}
 	return s.stream.WriteFlow(w, *answer.Objective, flow, s.stream.Alone() && len(s.changes) == 0)
+}
+
+// comment writes comments of less than 100 bytes: what is behind, programs that read DIMACS solutions often take for another line.
+func comment(w io.Writer, text string) error {
+	line := "c"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) >= 99 && line != "c" {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+			line = "c"
+		}
+		line += " " + word
+	}
+	_, err := fmt.Fprintln(w, line)
+	return err
 }
 
 func (a solveAnswer) text() string {
