@@ -139,13 +139,13 @@ type interval struct {
 	share    shares
 }
 
-func intervalsOf(capacity cluster.Resources, jobs []*Job) []interval {
+func intervalsOf(capacity cluster.Resources, jobs []*kept) []interval {
 	var out []interval
 	for _, j := range jobs {
-		one := sharesOf(j.Spec.Task.Resources, capacity)
-		each := float64(j.Spec.Instances) / float64(len(j.Durations))
-		for _, d := range j.Durations {
-			v := interval{submit: j.Submit, duration: d}
+		one := sharesOf(j.resources, capacity)
+		each := float64(j.instances) / float64(len(j.durations))
+		for _, d := range j.durations {
+			v := interval{submit: j.submit, duration: d}
 			v.share.add(one, each)
 			out = append(out, v)
 		}
@@ -200,7 +200,7 @@ const maxSpan = math.MaxInt64 / 4
 
 // compress finds the slowest arrivals with which the offered load reaches the wanted one. Where all jobs together do not
 // ask for headroom times that, the trace is repeated, each copy beginning where the one before ended.
-func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, error) {
+func compress(hosts []Host, jobs []*kept, load float64) (Source, *Compression, error) {
 	capacity := capacityOf(hosts)
 	all := offeredLoad(intervalsOf(capacity, jobs), 0)
 	if all == 0 {
@@ -215,7 +215,7 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 	intervals := intervalsOf(capacity, jobs)
 	low, high := 0.0, 1.0 // the load at low is large enough, that at high is not
 	for offeredLoad(intervals, high) >= load {
-		if low, high = high, high*2; high > maxStretch || high*float64(jobs[len(jobs)-1].Submit) > maxSpan {
+		if low, high = high, high*2; high > maxStretch || high*float64(jobs[len(jobs)-1].submit) > maxSpan {
 			return nil, nil, fmt.Errorf("trace: the offered load is %.3g at least, however far apart jobs arrive: "+
 				"ask for more than that, or for more hosts", offeredLoad(intervals, low))
 		}
@@ -236,21 +236,21 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 	}
 	c.Factor, c.Load = low*shrunk, offeredLoad(intervals, low)
 	for _, j := range jobs {
-		j.Submit = scale(j.Submit, low)
+		j.submit = scale(j.submit, low)
 	}
-	c.Span = jobs[len(jobs)-1].Submit - jobs[0].Submit
-	return fromSlice(jobs), c, nil
+	c.Span = jobs[len(jobs)-1].submit - jobs[0].submit
+	return fromList(jobs), c, nil
 }
 
 // repeat returns the jobs n times, one copy after the other, a mean gap between arrivals apart. Where they would come later than is
 // bearable, all of their times are shrunk first, by the factor that it returns, too.
-func repeat(jobs []*Job, n int) ([]*Job, float64) {
-	first, last := jobs[0].Submit, jobs[len(jobs)-1].Submit
+func repeat(jobs []*kept, n int) ([]*kept, float64) {
+	first, last := jobs[0].submit, jobs[len(jobs)-1].submit
 	period := last - first + max(time.Second, (last-first)/time.Duration(len(jobs)))
 	shrunk := min(1, maxSpan/(float64(first)+float64(n)*float64(period)))
 	if shrunk < 1 {
 		for _, j := range jobs {
-			j.Submit = scale(j.Submit, shrunk)
+			j.submit = scale(j.submit, shrunk)
 		}
 		period = scale(period, shrunk)
 	}
@@ -258,8 +258,8 @@ func repeat(jobs []*Job, n int) ([]*Job, float64) {
 	for k := 1; k < n; k++ {
 		for _, j := range jobs {
 			again := *j
-			again.Submit += time.Duration(k) * period
-			again.Spec.Name = copyName(j.Spec.Name, k)
+			again.submit += time.Duration(k) * period
+			again.name = copyName(j.name, k)
 			out = append(out, &again)
 		}
 	}
@@ -274,8 +274,8 @@ func copyName(name cluster.JobID, k int) cluster.JobID {
 const copyMark = "-copy-"
 
 // collectForCopies reads all jobs, of which copies may be made later: no name may look like that of a copy.
-func collectForCopies(s Source) ([]*Job, error) {
-	jobs, err := collect(s)
+func collectForCopies(s Source) ([]*kept, error) {
+	jobs, err := keepAll(s)
 	if err != nil {
 		return nil, err
 	}
@@ -283,14 +283,14 @@ func collectForCopies(s Source) ([]*Job, error) {
 		return nil, errors.New("trace: the file has no jobs, or every and limit leave none")
 	}
 	for _, j := range jobs {
-		if strings.Contains(string(j.Spec.Name), copyMark) {
-			return nil, fmt.Errorf("trace: job %q: names with %q are for copies", j.Spec.Name, copyMark)
+		if strings.Contains(string(j.name), copyMark) {
+			return nil, fmt.Errorf("trace: job %q: names with %q are for copies", j.name, copyMark)
 		}
 	}
 	return jobs, nil
 }
 
-func inOrder(jobs []*Job) func() int {
+func inOrder(jobs []*kept) func() int {
 	i := -1
 	return func() int {
 		i = (i + 1) % len(jobs)
@@ -298,17 +298,17 @@ func inOrder(jobs []*Job) func() int {
 	}
 }
 
-func withReplacement(jobs []*Job, seed uint64) func() int {
+func withReplacement(jobs []*kept, seed uint64) func() int {
 	random := rand.New(rand.NewPCG(seed, 1))
 	return func() int { return random.IntN(len(jobs)) }
 }
 
 // untilDemand yields jobs, chosen by next, until together they ask for the wanted part of the capacity; the one with
 // which they do is the last.
-func untilDemand(hosts []Host, jobs []*Job, next func() int, m Mode) (Source, error) {
+func untilDemand(hosts []Host, jobs []*kept, next func() int, m Mode) (Source, error) {
 	capacity := capacityOf(hosts)
-	asks := func(j *Job) (s shares) {
-		s.add(sharesOf(j.Spec.Task.Resources, capacity), float64(j.Spec.Instances))
+	asks := func(j *kept) (s shares) {
+		s.add(sharesOf(j.resources, capacity), float64(j.instances))
 		return s
 	}
 	var all shares
@@ -334,12 +334,12 @@ func untilDemand(hosts []Host, jobs []*Job, next func() int, m Mode) (Source, er
 		i := next()
 		j := *jobs[i]
 		if k := copies[i]; k > 0 {
-			j.Spec.Name = copyName(j.Spec.Name, k)
+			j.name = copyName(j.name, k)
 		}
 		copies[i]++
 		demand.add(asks(&j), 1)
-		j.Submit = time.Duration(arrived) * m.Gap
+		j.submit = time.Duration(arrived) * m.Gap
 		arrived++
-		return &j, nil
+		return j.job(), nil
 	}), nil
 }

@@ -31,7 +31,7 @@ func drawJobs(t *rapid.T) []*Job {
 }
 
 func loadOf(hosts []Host, jobs []*Job, factor float64) float64 {
-	return offeredLoad(intervalsOf(capacityOf(hosts), jobs), factor)
+	return offeredLoad(intervalsOf(capacityOf(hosts), keepCopies(jobs)), factor)
 }
 
 // concurrentPeak is the offered load by its definition: at every arrival, add up everything that runs.
@@ -72,7 +72,7 @@ func TestCompress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		recorded := drawJobs(t)
 		load := rapid.Float64Range(0.05, 1.5).Draw(t, "load")
-		w := &Workload{Hosts: hosts, Jobs: fromSlice(clone(recorded)), Arrivals: true, Departures: true}
+		w := &Workload{Hosts: hosts, Jobs: fromSlice(recorded), Arrivals: true, Departures: true}
 		if err := (Mode{OfferedLoad: load}).apply(w, 1); err != nil {
 			require.ErrorContains(t, err, "however far apart")
 			require.GreaterOrEqual(t, loadOf(hosts, recorded, maxStretch), load)
@@ -85,8 +85,8 @@ func TestCompress(t *testing.T) {
 		require.InDelta(t, c.Load, loadOf(hosts, jobs, 1), 1e-6)
 		require.GreaterOrEqual(t, c.Load, load)
 		if c.Factor > 1e-6 { // slower arrivals would not do
-			slower, _ := repeat(clone(recorded), c.Copies)
-			require.Less(t, loadOf(hosts, slower, c.Factor*1.001), load)
+			slower, _ := repeat(keepCopies(recorded), c.Copies)
+			require.Less(t, offeredLoad(intervalsOf(capacityOf(hosts), slower), c.Factor*1.001), load)
 		}
 		v := validator{hosts: hosts}
 		for i, j := range jobs {
@@ -147,7 +147,7 @@ func TestDemand(t *testing.T) {
 		recorded, m := drawJobs(t), Mode{Demand: rapid.Float64Range(0.05, 1.5).Draw(t, "demand"), Gap: time.Second, NoDepartures: true}
 		timed := rapid.Bool().Draw(t, "timed")
 		draw := func(seed uint64) []*Job {
-			w := &Workload{Hosts: hosts, Jobs: fromSlice(clone(recorded)), Arrivals: timed, Departures: true}
+			w := &Workload{Hosts: hosts, Jobs: fromSlice(recorded), Arrivals: timed, Departures: true}
 			require.NoError(t, m.apply(w, seed))
 			require.False(t, w.Departures)
 			jobs, err := collect(w.Jobs)

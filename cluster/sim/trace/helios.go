@@ -77,8 +77,8 @@ func divUp(n, d int64) int64 { return (n + d - 1) / d }
 type heliosJob struct {
 	id                 int64
 	submit, run        time.Duration // run 0: for ever
-	pool               cluster.PoolPath
-	user               string
+	pool               unique.Handle[cluster.PoolPath]
+	user               unique.Handle[string]
 	nodes, gpus, cores int32
 }
 
@@ -91,12 +91,12 @@ func openHelios(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	var jobs []heliosJob
+	var jobs []*heliosJob
 	taken := make(map[int64]struct{})
 	err = each(t, func(r *row) error {
-		k := heliosJob{
+		k := &heliosJob{
 			id:   r.integer(0, 0, math.MaxInt64),
-			pool: unique.Make(r.poolNamed(2, strings.ToLower(r.text(2)))).Value(), user: unique.Make(r.fields[1]).Value(),
+			pool: unique.Make(r.poolNamed(2, strings.ToLower(r.text(2)))), user: unique.Make(r.fields[1]),
 			gpus: int32(r.whole(3, 0, heliosGPUs*cluster.MaxInstances)), cores: int32(r.whole(4, 0, 1<<18)),
 			nodes: int32(r.whole(5, 0, cluster.MaxInstances)),
 		}
@@ -124,12 +124,12 @@ func openHelios(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(jobs, func(a, b heliosJob) int { return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.id, b.id)) })
-	source := inTurn(jobs, func(k heliosJob) *Job {
+	slices.SortFunc(jobs, func(a, b *heliosJob) int { return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.id, b.id)) })
+	source := inTurn(jobs, func(k *heliosJob) *Job {
 		nodes, cores := int64(k.nodes), divUp(int64(k.cores), int64(k.nodes))
 		j := newJob(numbered("helios", k.id), k.submit, uint32(k.nodes), task(
 			cores*1000, cores*heliosMemoryPerCore, 0, cluster.GPURequest{Count: int32(divUp(int64(k.gpus), nodes))}))
-		j.Spec.Pool, j.Spec.Owner, j.Spec.Gang = k.pool, k.user, gangOf(uint32(k.nodes))
+		j.Spec.Pool, j.Spec.Owner, j.Spec.Gang = k.pool.Value(), k.user.Value(), gangOf(uint32(k.nodes))
 		j.Durations = []time.Duration{k.run}
 		return j
 	})

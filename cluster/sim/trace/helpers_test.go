@@ -199,3 +199,27 @@ func coreOf(j *Job) uint32 {
 	}
 	return j.Spec.Gang.Minimum
 }
+
+// collect reads a source to its end.
+func collect(s Source) ([]*Job, error) {
+	var jobs []*Job
+	for {
+		j, err := s.Next()
+		if err != nil {
+			return jobs, endOf(err)
+		}
+		jobs = append(jobs, j)
+	}
+}
+
+// fromSlice yields copies of jobs.
+func fromSlice(jobs []*Job) *listed { return fromList(keepCopies(jobs)) }
+
+func keepCopies(jobs []*Job) []*kept {
+	var out []*kept
+	k := make(keeper)
+	for _, j := range clone(jobs) {
+		out = append(out, k.keep(j))
+	}
+	return out
+}

@@ -36,11 +36,12 @@ func readPAIMachines(name string, r io.Reader) ([]Host, error) {
 // paiTask is what is kept of a row of pai_task_table until it is its turn.
 type paiTask struct {
 	start, end       time.Duration
-	number           int // of the row, from 1
-	job, role, model string
+	number           int32 // of the row, from 1
 	instances        uint32
+	job              string
+	role, model      unique.Handle[string]
 	cpuMilli, memory int64
-	gpu              cluster.GPURequest
+	gpus             float64 // devices, or a part of one
 }
 
 // openPAI reads pai_task_table. Each row, the instances of one role of a job, is a gang that arrives when it was launched; the
@@ -52,21 +53,21 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tasks []paiTask
-	number := 0
+	var tasks []*paiTask
+	number := int32(0)
 	err = each(t, func(r *row) error {
 		number++
 		if r.fields[2] == "" || r.fields[4] == "" || r.fields[5] == "" {
 			r.leftOut++
 			return nil
 		}
-		k := paiTask{
+		k := &paiTask{
 			number: number, instances: uint32(r.whole(2, 0, cluster.MaxInstances)),
 			start: r.seconds(4), end: r.seconds(5),
 			cpuMilli: int64(math.Round(r.stated(6, 0, 1e9) * 10)),
 			memory:   int64(math.Round(r.stated(7, 0, maxAmount/gib) * gib)),
-			gpu:      gpuParts(r.stated(8, 0, 100*maxGPUs) / 100),
-			job:      r.text(0), role: unique.Make(r.fields[1]).Value(), model: unique.Make(r.fields[9]).Value(),
+			gpus:     r.stated(8, 0, 100*maxGPUs) / 100,
+			job:      r.text(0), role: unique.Make(r.fields[1]), model: unique.Make(r.fields[9]),
 		}
 		if k.end >= k.start && k.instances > 0 {
 			tasks = append(tasks, k)
@@ -78,15 +79,16 @@ func openPAI(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(tasks, func(a, b paiTask) int {
+	slices.SortFunc(tasks, func(a, b *paiTask) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
 	})
-	source := inTurn(tasks, func(k paiTask) *Job {
-		if k.model != "" && k.gpu.Amount() > 0 {
-			k.gpu.Models = []string{k.model}
+	source := inTurn(tasks, func(k *paiTask) *Job {
+		gpu := gpuParts(k.gpus)
+		if model := k.model.Value(); model != "" && gpu.Amount() > 0 {
+			gpu.Models = []string{model}
 		}
-		j := newJob(numbered("task", k.number), k.start, k.instances, task(k.cpuMilli, k.memory, 0, k.gpu))
-		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: k.job}, {Key: "task", Value: k.role}}
+		j := newJob(numbered("task", int64(k.number)), k.start, k.instances, task(k.cpuMilli, k.memory, 0, gpu))
+		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: k.job}, {Key: "task", Value: k.role.Value()}}
 		j.Durations, j.Spec.Gang = runTime(k.end-k.start), gangOf(k.instances)
 		return j
 	})

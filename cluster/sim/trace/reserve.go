@@ -11,29 +11,29 @@ import (
 
 // reserve reads all jobs and divides a part of the capacity among their pools; see Options.Reserve.
 func (w *Workload) reserve(part float64) error {
-	jobs, err := collect(w.Jobs)
+	jobs, err := keepAll(w.Jobs)
 	if err != nil {
 		return err
 	}
-	l := fromSlice(jobs)
+	l := fromList(jobs)
 	w.Jobs, w.until = l, l.last
 	var end time.Duration
 	for _, j := range jobs {
-		end = max(end, j.Submit+max(time.Second, slices.Max(j.Durations))) // so that who is there for ever takes something
+		end = max(end, j.submit+max(time.Second, slices.Max(j.durations))) // so that who is there for ever takes something
 	}
 	takes := map[cluster.PoolPath]*[cluster.NumDimensions]float64{}
 	var all [cluster.NumDimensions]float64
 	for _, j := range jobs {
-		in := takes[j.Spec.Pool]
+		in := takes[j.rest.Pool]
 		if in == nil {
 			in = &[cluster.NumDimensions]float64{}
-			takes[j.Spec.Pool] = in
+			takes[j.rest.Pool] = in
 		}
 		seconds := 0.0
-		for _, d := range j.Durations {
-			seconds += cmp.Or(d, end-j.Submit).Seconds() * float64(j.Spec.Instances) / float64(len(j.Durations))
+		for _, d := range j.durations {
+			seconds += cmp.Or(d, end-j.submit).Seconds() * float64(j.instances) / float64(len(j.durations))
 		}
-		for d, v := range j.Spec.Task.Resources.Fixed {
+		for d, v := range j.resources.Fixed {
 			in[d] += float64(v) * seconds
 			all[d] += float64(v) * seconds
 		}

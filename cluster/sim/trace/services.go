@@ -222,7 +222,8 @@ func openServices(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]*Job, len(s.Services))
+	jobs := make([]*kept, len(s.Services))
+	k := make(keeper)
 	for i, v := range s.Services {
 		cpu, memory := s.part(v.RequestCPU, v.RequestMem)
 		j := newJob(cluster.JobID(strings.ToLower(v.Service)), 0, uint32(len(v.ContainerList)),
@@ -231,9 +232,9 @@ func openServices(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		if v.CompatibleMachines != nil {
 			j.Spec.Constraint = anyHost(v.CompatibleMachines)
 		}
-		jobs[i] = j
+		jobs[i] = k.keep(j)
 	}
-	return &jobList{Source: fromSlice(jobs)}, nil
+	return &jobList{Source: fromList(jobs)}, nil
 }
 
 // anyHost allows the named hosts.

@@ -63,14 +63,14 @@ func (f sourceFunc) Next() (*Job, error) { return f() }
 
 // listed yields jobs that are all in memory.
 type listed struct {
-	jobs []*Job
+	jobs []*kept
 	last time.Duration // when the last one arrives
 }
 
-func fromSlice(jobs []*Job) *listed {
+func fromList(jobs []*kept) *listed {
 	l := &listed{jobs: jobs}
 	if len(jobs) > 0 {
-		l.last = jobs[len(jobs)-1].Submit
+		l.last = jobs[len(jobs)-1].submit
 	}
 	return l
 }
@@ -80,20 +80,21 @@ func (l *listed) Next() (*Job, error) {
 	if len(l.jobs) == 0 {
 		return nil, io.EOF
 	}
-	j := l.jobs[0]
-	l.jobs = l.jobs[1:]
+	j := l.jobs[0].job()
+	l.jobs[0], l.jobs = nil, l.jobs[1:]
 	return j, nil
 }
 
-// collect reads a source to its end.
-func collect(s Source) ([]*Job, error) {
-	var jobs []*Job
+// keepAll reads a source to its end.
+func keepAll(s Source) ([]*kept, error) {
+	var jobs []*kept
+	k := make(keeper)
 	for {
 		j, err := s.Next()
 		if err != nil {
 			return jobs, endOf(err)
 		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, k.keep(j))
 	}
 }
 
@@ -106,10 +107,11 @@ func endOf(err error) error {
 }
 
 // readJobs reads the jobs of a file that need not be in the order of their submission: it collects and sorts them,
-// stably. parse returns nil for a row that is no job.
+// those of the same time as they stand there. parse returns nil for a row that is no job.
 func readJobs(rs rows, parse func(*row) *Job) (Source, error) {
 	lines := make(map[cluster.JobID]int)
-	var jobs []*Job
+	var jobs []*kept
+	k := make(keeper)
 	err := each(rs, func(r *row) error {
 		j := parse(r)
 		if j == nil && r.err == nil {
@@ -122,14 +124,16 @@ func readJobs(rs rows, parse func(*row) *Job) (Source, error) {
 			return r.errorf("job %q is in line %d already", j.Spec.Name, first)
 		}
 		lines[j.Spec.Name] = r.line
-		jobs = append(jobs, j)
+		one := k.keep(j)
+		one.row = uint32(len(jobs))
+		jobs = append(jobs, one)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.Submit, b.Submit) })
-	return fromSlice(jobs), nil
+	slices.SortFunc(jobs, func(a, b *kept) int { return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.row, b.row)) })
+	return fromList(jobs), nil
 }
 
 // streamJobs reads the jobs of a file that is in the order of their submission, one row at a time. parse returns nil for
@@ -160,13 +164,14 @@ func streamJobs(rs rows, parse func(*row) *Job) Source {
 }
 
 // inTurn yields a job for each row, the submission of which does not fall from one to the next. A job is made when it is its turn: rows
-// take a tenth of the memory.
+// take a tenth of the memory, and give it back then.
 func inTurn[T any](rows []T, job func(T) *Job) Source {
 	return sourceFunc(func() (*Job, error) {
 		if len(rows) == 0 {
 			return nil, io.EOF
 		}
 		next := rows[0]
+		clear(rows[:1])
 		rows = rows[1:]
 		return job(next), nil
 	})
@@ -177,9 +182,9 @@ func inTurn[T any](rows []T, job func(T) *Job) Source {
 func fromFirst(s Source) Source {
 	if l, all := s.(*listed); all {
 		for i := len(l.jobs) - 1; i >= 0; i-- {
-			l.jobs[i].Submit -= l.jobs[0].Submit
+			l.jobs[i].submit -= l.jobs[0].submit
 		}
-		return fromSlice(l.jobs)
+		return fromList(l.jobs)
 	}
 	begin := time.Duration(-1)
 	return sourceFunc(func() (*Job, error) {
