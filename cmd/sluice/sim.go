@@ -471,7 +471,11 @@ func (f *simFlags) pipe() string {
 // runs is how many times the workload is run.
 func (f *simFlags) runs() int { return len(f.compare) * len(f.planners) }
 
-func (f *simFlags) noJobs() error {
+func (f *simFlags) noJobs(w *trace.Workload) error {
+	if n := w.LeftOut(); n > 0 {
+		return fmt.Errorf("--jobs: %s has no jobs, or none that the other flags leave: left out are %s, which record no job to replay",
+			f.open.Jobs, words.Number(n, "row"))
+	}
 	return fmt.Errorf("--jobs: %s has no jobs, or none that the other flags leave", f.open.Jobs)
 }
 
@@ -495,7 +499,7 @@ func (a *app) readThrough(ctx context.Context, f *simFlags) (err error) {
 		j, err := w.Jobs.Next()
 		switch {
 		case errors.Is(err, io.EOF) && jobs == 0:
-			return f.noJobs()
+			return f.noJobs(w)
 		case errors.Is(err, io.EOF), err == nil && f.config.Horizon > 0 && j.Submit > f.config.Horizon:
 			delete(works, "")
 			return f.checkInterference(slices.Sorted(maps.Keys(works)), "values of the label work of its jobs")
@@ -584,7 +588,7 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 	}
 	jobs := &sourceOf{Source: c.Workload.Jobs}
 	if !f.generate {
-		jobs.none = f.noJobs()
+		jobs.none = func() error { return f.noJobs(c.Workload) }
 	}
 	c.Workload.Jobs = jobs
 	bar := newProgress(a.err)
@@ -621,7 +625,7 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 // sourceOf keeps the error of a source, which is read while the simulation goes on.
 type sourceOf struct {
 	trace.Source
-	none error // if there is not even one job; nil: that is none
+	none func() error // what it is if there is not even one job; nil: none
 	err  error
 }
 
@@ -629,7 +633,7 @@ type sourceOf struct {
 func (s *sourceOf) Next() (*trace.Job, error) {
 	j, err := s.Source.Next()
 	if errors.Is(err, io.EOF) && s.none != nil {
-		err = s.none
+		err = s.none()
 	}
 	if s.none = nil; err != nil && !errors.Is(err, io.EOF) {
 		s.err = err

@@ -374,4 +374,12 @@ func TestSimTellsWhatIsLeftOut(t *testing.T) {
 	a := try(t, "", "sim", "--format", "alibaba-2018", "--jobs", jobs, "--hosts", "3", "--compare", "loadspread,quincy")
 	require.Zero(t, a.code, a.err)
 	require.Equal(t, 1, strings.Count(a.err, "sluice: left out of "+jobs+": 2 rows, which record no job to replay\n"), a.err)
+
+	none := "M1,,j_1,1,Waiting,,,,\nM3,0,j_1,1,Terminated,50,60,100,0.2\n"
+	require.NoError(t, os.WriteFile(jobs, []byte(none), 0o600))
+	for _, path := range []string{jobs, fifo(t, none)} {
+		a = try(t, "", "sim", "--format", "alibaba-2018", "--jobs", path, "--hosts", "3")
+		require.Equal(t, exitUsage, a.code)
+		require.Contains(t, a.err, "has no jobs, or none that the other flags leave: left out are 2 rows, which record no job to replay")
+	}
 }
