@@ -75,7 +75,7 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tasks []alibabaTask
+	var tasks []*alibabaTask
 	var jobs []string // names; tasks of one stand together
 	number := int32(0)
 	err = each(t, func(r *row) error {
@@ -84,7 +84,7 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 			r.leftOut++
 			return nil
 		}
-		k := alibabaTask{
+		k := &alibabaTask{
 			number: number, instances: int32(r.whole(1, 0, cluster.MaxInstances)),
 			start: int32(r.whole(5, 0, maxSeconds)), end: int32(r.stated(6, 0, maxSeconds)),
 			cpuMilli: int32(math.Round(r.stated(7, 0, 1e6) * 10)),
@@ -106,10 +106,10 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(tasks, func(a, b alibabaTask) int {
+	slices.SortFunc(tasks, func(a, b *alibabaTask) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
 	})
-	source := inTurn(tasks, func(k alibabaTask) *Job {
+	source := inTurn(tasks, func(k *alibabaTask) *Job {
 		j := newJob(numbered("task", int64(k.number)), time.Duration(k.start)*time.Second, uint32(k.instances),
 			task(int64(k.cpuMilli), k.memory, 0, cluster.GPURequest{}))
 		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: jobs[k.job]}}
