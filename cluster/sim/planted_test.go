@@ -236,17 +236,22 @@ func misreport(change func(*cluster.Machine)) func(c *Config) {
 	}
 }
 
-// TestPlantedBugsAreFound proves that the checker can fail, and that each rule catches what it is for.
+// TestPlantedBugsAreFound proves that the checker can fail, and that each rule catches what it is for: in one of a few
+// workloads at least, as not each has an occasion for every bug.
 func TestPlantedBugsAreFound(t *testing.T) {
 	oneGoroutine(t)
 	for _, bug := range bugs {
 		t.Run(bug.name, func(t *testing.T) {
-			c := config(crowded(11, 10, 60, time.Second))
-			c.Horizon, c.StopAfter = 2*time.Minute, 20
-			c.Verify = bug.rule == check.Plan
-			bug.plant(&c)
-			r := run(t, c)
-			found := slices.ContainsFunc(r.Violations, func(v check.Violation) bool { return v.Rule == bug.rule })
+			var r *Result
+			found := false
+			for seed := uint64(11); seed < 15 && !found; seed++ {
+				c := config(crowded(seed, 10, 60, time.Second))
+				c.Horizon, c.StopAfter = 2*time.Minute, 20
+				c.Verify = bug.rule == check.Plan
+				bug.plant(&c)
+				r = run(t, c)
+				found = slices.ContainsFunc(r.Violations, func(v check.Violation) bool { return v.Rule == bug.rule })
+			}
 			require.True(t, found, "%s was not found: %v", bug.rule, r.Violations)
 		})
 	}
