@@ -177,7 +177,8 @@ type Driver interface {
 	Close() error
 }
 
-// Acknowledger is a driver whose provider repeats a status until it is told that somebody has made it durable.
+// Acknowledger is a driver whose provider repeats a status until it is told that somebody has made it durable, or that begins a run
+// that an earlier incarnation recorded only when the scheduler is known to want it yet: LAUNCHING of another one is not acknowledged.
 type Acknowledger interface {
 	// Durable tells that the status was reported and is durable with the scheduler. Where a run's reports overtook each
 	// other it is told of the latest only. It does not block for long.

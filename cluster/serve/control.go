@@ -244,8 +244,13 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 				c.s.shards.part(c, runFrom(st.GetRun()))
 			}
 			answer = append(answer, releaseDown(st.GetRun()))
-		case outcome == rules.Stale && !c.spare():
-			answer = append(answer, killDown(st.GetRun(), rules.StaleGrace, nil, cluster.ReasonSuperseded))
+		case outcome == rules.Stale:
+			if e.State == cluster.TaskLaunching {
+				answer = nil // or it would begin
+			}
+			if !c.spare() {
+				answer = append(answer, killDown(st.GetRun(), rules.StaleGrace, nil, cluster.ReasonSuperseded))
+			}
 		}
 		c.answers <- answer
 	})

@@ -644,6 +644,23 @@ func TestReconciliation(t *testing.T) {
 	require.Zero(t, task(1).Failures, "a lost run is no failure")
 }
 
+// A host manager that comes back begins a launch that it has recorded when that is acknowledged: one that was given up meanwhile is not.
+func TestALaunchThatWasGivenUp(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 0)
+	sh.down()
+	sh.status(runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_LAUNCHING))
+	sh.status(runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_LAUNCHING))
+	sh.status(runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_LOST))
+	require.Equal(t, uint32(2), sh.down().GetLaunch().GetRun().GetRun())
+
+	late := runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_LAUNCHING)
+	late.UpdateId = sh.update + 1
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: late}})
+	require.Equal(t, uint32(1), sh.down().GetKill().GetRun().GetRun())
+}
+
 // A scheduler over an earlier copy of its store gives out no number that its shards know from the time after it: a launch would be
 // taken for the repetition of another, which is being killed.
 func TestAnEarlierCopyOfTheStore(t *testing.T) {

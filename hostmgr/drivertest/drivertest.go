@@ -111,12 +111,17 @@ type suite struct {
 	launched []cluster.RunID // that were accepted
 }
 
-// open opens the next driver and starts it.
+// open opens the next driver, starts it, and acknowledges what it knows, as a scheduler does.
 func (s *suite) open() {
 	s.Helper()
 	s.driver = s.Open(s.T)
 	require.NoError(s, s.driver.Start(s.Context(), s.sink))
 	require.NotEmpty(s, s.sink.Hosts(), "Start returned before the first ReportHosts")
+	if d, ok := s.driver.(hostmgr.Acknowledger); ok {
+		for _, st := range s.driver.Inventory() {
+			d.Durable(st)
+		}
+	}
 }
 
 // reopen closes the driver and opens the next one over the same state.

@@ -59,6 +59,9 @@ func carryOut(dir string) error {
 	if err := d.Start(ctx, drivertest.NewRecorder()); err != nil {
 		return err
 	}
+	for _, s := range d.Inventory() {
+		d.(*driver).Durable(s)
+	}
 	for i := range plan.Runs + plan.Served {
 		text := fmt.Sprintf("sleep 0.0%d", 2+i%5)
 		switch {

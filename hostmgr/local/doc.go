@@ -28,6 +28,7 @@
 //     of the lock nor "started", and starts S2. S1 and S2 compete for the lock without waiting: one is refused and ends.
 //     Should the other be done before the late one comes, that one gets the lock, finds "exit" or "started", and ends.
 //     The driver is not interested in which of them won: when S2 has ended it looks again, and follows the holder.
+//     It starts S2 only when the scheduler has acknowledged the run (Durable), which it may have given up and begun elsewhere by then.
 //   - A supervisor dies before "started": nothing was forked, the driver starts another, a few times. Then it takes the
 //     lock and records LAUNCH_REFUSED, which shuts late supervisors out: the task has no part in it. So does a supervisor that
 //     cannot write "started".

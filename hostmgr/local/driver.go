@@ -64,6 +64,8 @@ type run struct {
 	cgroup      *cgroupLimits
 	fingerprint hostmgr.Fingerprint
 	recorded    chan struct{} // closed when the intent is durable, or has failed
+	wanted      chan struct{} // closed when it may begin; it waits for that where an earlier driver has recorded it
+	want        func()        // closes wanted
 	ended       chan struct{} // closed when the status is terminal
 
 	status     hostmgr.Status
@@ -80,8 +82,9 @@ type run struct {
 }
 
 var (
-	_ hostmgr.Driver  = (*driver)(nil)
-	_ hostmgr.Capable = (*driver)(nil)
+	_ hostmgr.Driver       = (*driver)(nil)
+	_ hostmgr.Capable      = (*driver)(nil)
+	_ hostmgr.Acknowledger = (*driver)(nil)
 )
 
 // New returns a driver that is not started.
@@ -238,7 +241,9 @@ func (d *driver) adoptRun(dir string) (*run, error) {
 	}
 	r := newRun(launch.Launch, dir)
 	close(r.recorded)
-	r.killed = exists(dir, killFile)
+	if r.killed = exists(dir, killFile); r.killed {
+		r.want()
+	}
 	r.status = hostmgr.Status{Run: id, Host: launch.Launch.Host, State: cluster.TaskLaunching, ExitCode: -1, At: launch.At}
 	r.boot, r.cgroup, r.prepares, r.secrets = launch.Boot, launch.Cgroup, launch.prepares(), launch.secrets()
 	// A machine that lost its power may have damaged the records that need not outlive it.
@@ -331,6 +336,14 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 	crashPoint(r.dir, "driver before report "+s.State.String())
 	if d.sink != nil {
 		d.sink.ReportStatus(s)
+	}
+}
+
+// Durable implements [hostmgr.Acknowledger]. A run that an earlier driver recorded may begin now: the scheduler may have given it up
+// while no driver was here, and would have answered otherwise.
+func (d *driver) Durable(s hostmgr.Status) {
+	if r := d.known(s.Run); r != nil {
+		r.want()
 	}
 }
 

@@ -50,9 +50,18 @@ func nothingRuns(t *testing.T, dir string) {
 	require.Eventually(t, func() bool { return len(marked(t, dir)) == 0 }, time.Minute, 5*time.Millisecond, "processes are left behind")
 }
 
+// start starts a driver that is connected with a scheduler.
 func (f *fixture) start() {
 	f.driver = newDriver(f.T, f.config)
 	require.NoError(f, f.Start(f.Context(), f.sink))
+	f.acknowledge()
+}
+
+// acknowledge tells the driver, as a scheduler does, that what it knows is durable.
+func (f *fixture) acknowledge() {
+	for _, s := range f.Inventory() {
+		f.Durable(s)
+	}
 }
 
 // reopen replaces the driver by another one over the same folder.

@@ -52,6 +52,7 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 		}
 	}
 	crashPoint(r.dir, "driver after kill record")
+	r.want() // to end without having begun
 	d.mu.Lock()
 	r.killed = true
 	p := r.supervisor

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ import (
 // Launch implements [hostmgr.Driver]. When it returns nil, the intent is durable.
 func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 	r := newRun(l, d.state.run(l.Run.String()))
+	r.want()
 	if old, err := d.enter(r, &l); err != nil {
 		return err
 	} else if old != nil {
@@ -64,10 +66,12 @@ func trouble(err error) syscall.Errno {
 
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) *run {
+	wanted := make(chan struct{})
 	return &run{
 		id: l.Run, dir: dir, host: l.Host, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(),
 		checked: checked(&l.Task), told: told{interval: l.Progress},
 		recorded: make(chan struct{}), ended: make(chan struct{}),
+		wanted: wanted, want: sync.OnceFunc(func() { close(wanted) }),
 	}
 }
 

@@ -316,6 +316,30 @@ func TestLaunchWithoutFolder(t *testing.T) {
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
 }
 
+// TestLaunchOfAnEarlierDriver: what an earlier driver recorded and did not begin may have been given up by the scheduler meanwhile. It
+// begins when that has acknowledged it, and never if it is killed instead.
+func TestLaunchOfAnEarlierDriver(t *testing.T) {
+	f := newFixture(t, nil)
+	for range cap(f.starting) {
+		f.starting <- struct{}{} // none begins
+	}
+	wanted, given := f.shell(1, "echo begun", nil), f.shell(2, "echo begun", nil)
+	require.NoError(t, f.Close())
+	f.driver = newDriver(t, f.config)
+	require.NoError(t, f.Start(t.Context(), f.sink))
+	f.ended(f.shell(3, "true", nil))
+	for _, id := range []cluster.RunID{wanted, given} {
+		require.Equal(t, cluster.TaskLaunching, f.status(id).State)
+		require.NoFileExists(t, filepath.Join(f.state.run(id.String()), startedFile))
+	}
+	require.NoError(t, f.driver.Kill(t.Context(), given, time.Minute))
+	require.Equal(t, cluster.TaskKilled, f.ended(given).State)
+	require.NoFileExists(t, filepath.Join(f.state.run(given.String()), runningFile))
+	f.Durable(f.status(wanted))
+	require.Equal(t, cluster.TaskSucceeded, f.ended(wanted).State)
+	require.Equal(t, "begun\n", f.output(wanted, 0))
+}
+
 // TestStartWithoutMeans: a machine on which a process cannot be started gives the launch back too, once it is recorded.
 func TestStartWithoutMeans(t *testing.T) {
 	f := newFixture(t, nil)

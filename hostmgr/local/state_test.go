@@ -168,6 +168,7 @@ func TestLaunchDamaged(t *testing.T) {
 			require.NoError(t, unix.Kill(supervisor, unix.SIGKILL))
 			f.driver = newDriver(t, f.config)
 			require.NoError(t, f.Start(t.Context(), drivertest.NewRecorder())) // not the fixture's, which wants to know the hosts
+			f.acknowledge()
 			require.Equal(t, cluster.TaskLost, f.ended(lost).State)
 			require.NoError(t, os.WriteFile(goOn, nil, 0o600))
 			require.EqualValues(t, 3, f.ended(follow).ExitCode)
@@ -187,6 +188,7 @@ func TestLaunchMissing(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	f.driver = newDriver(t, f.config)
 	require.NoError(t, f.Start(t.Context(), drivertest.NewRecorder()))
+	f.acknowledge()
 	run, err := cluster.ParseRunID(id)
 	require.NoError(t, err)
 	s := f.ended(run)

@@ -88,6 +88,15 @@ func (d *driver) step(r *run, tried *attempts) (ended bool, err error) {
 	case tried.n == maxStarts:
 		return false, d.settle(r, launchRefused(errors.New("the supervisor ended before it started the command"+lastWords(r.dir))))
 	}
+	select {
+	case <-r.wanted:
+	default:
+		select {
+		case <-r.wanted:
+		case <-d.ctx.Done():
+		}
+		return false, nil // a late supervisor may have begun it
+	}
 	tried.n++
 	tried.err = d.start(r)
 	return false, tried.err

@@ -1283,7 +1283,9 @@ func (x *RunStatus) GetSource() string {
 	return ""
 }
 
-// Ack: the scheduler has made the status durable.
+// Ack: the scheduler has made the status durable. LAUNCHING of a run that nobody
+// waits for any more is not acknowledged: a shard that was away need not begin
+// what it had recorded before it has the Ack.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UpdateId      uint64                 `protobuf:"varint,1,opt,name=update_id,json=updateId,proto3" json:"update_id,omitempty"`
