@@ -61,7 +61,7 @@ func (c *cgroupLimits) outOfMemory() bool { return c.value("memory.events", "oom
 func (c *cgroupLimits) remove() error {
 	_ = os.WriteFile(filepath.Join(c.Path, "cgroup.kill"), []byte("1"), 0o644) // absent before Linux 5.14
 	for attempt := 0; ; attempt++ {
-		err := unix.Rmdir(c.Path)
+		err := removeGroup(c.Path)
 		switch {
 		case err == nil || errors.Is(err, unix.ENOENT):
 			return nil
@@ -70,6 +70,17 @@ func (c *cgroupLimits) remove() error {
 		}
 		time.Sleep(10 * time.Millisecond) // what was killed is still ending
 	}
+}
+
+// removeGroup removes a group after those that the task has made in it.
+func removeGroup(path string) error {
+	entries, _ := os.ReadDir(path) // what keeps us from that keeps us from removing it
+	for _, e := range entries {
+		if e.IsDir() {
+			_ = removeGroup(filepath.Join(path, e.Name())) // shows in what follows
+		}
+	}
+	return unix.Rmdir(path)
 }
 
 // value reads a number from a file of the group: the one after key, or the only one if key is "". 0 if there is none.

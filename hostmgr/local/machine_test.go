@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -168,9 +169,9 @@ func TestCgroupLimits(t *testing.T) {
 	require.True(t, c.outOfMemory())
 }
 
-// TestCgroup runs a task in a control group of its own, where the machine lets us; without controllers, so that no
+// inCgroups is a fixture whose tasks run in control groups of their own, where the machine lets us; without controllers, so that no
 // limit is tested here.
-func TestCgroup(t *testing.T) {
+func inCgroups(t *testing.T) *fixture {
 	parent, err := ownCgroup()
 	if err == nil {
 		probe := cgroupLimits{Path: filepath.Join(parent, "sluice-test-probe")}
@@ -184,7 +185,11 @@ func TestCgroup(t *testing.T) {
 	before := neededControllers
 	neededControllers = nil
 	t.Cleanup(func() { neededControllers = before })
-	f := newFixture(t, func(c *Config) { c.Cgroup = parent })
+	return newFixture(t, func(c *Config) { c.Cgroup = parent })
+}
+
+func TestCgroup(t *testing.T) {
+	f := inCgroups(t)
 	require.Empty(t, f.sink.Hosts()[0].Notes)
 	id := f.shell(0, "sleep 1000 & cat /proc/self/cgroup; exec sleep 1000", nil)
 	eventually(t, "output", func() bool { return strings.Contains(f.output(id, 0), "sluice-") })
@@ -193,4 +198,24 @@ func TestCgroup(t *testing.T) {
 	require.NoError(t, f.Kill(t.Context(), id, 0))
 	f.ended(id)
 	require.NoDirExists(t, group.Path)
+}
+
+// TestCgroupsOfTheTask: the groups that a task makes below its own, as container runtimes do, go with it, whoever records its end.
+func TestCgroupsOfTheTask(t *testing.T) {
+	f := inCgroups(t)
+	const text = `own="$PARENT/$(sed -n 's/^0:://p' /proc/self/cgroup | xargs basename)"; mkdir -p "$own/a/b" "$own/c"
+echo $$ >"$own/a/b/cgroup.procs"; echo made; exec sleep 1000`
+	for n, end := range []func(id cluster.RunID){
+		func(id cluster.RunID) { require.NoError(t, f.Kill(t.Context(), id, 0)) },
+		func(id cluster.RunID) { require.NoError(t, unix.Kill(f.supervisorOf(id), unix.SIGKILL)) },
+	} {
+		id := f.shell(n, text, func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "PARENT", Value: f.config.Cgroup}} })
+		f.says(id, "made\n")
+		group := f.known(id).cgroup.Path
+		require.DirExists(t, filepath.Join(group, "a", "b"))
+		f.processOf(id)
+		end(id)
+		f.ended(id)
+		require.NoDirExists(t, group)
+	}
 }
