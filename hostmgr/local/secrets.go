@@ -16,7 +16,8 @@ import (
 
 // Secrets are files in memory: never on a disk, not in the launch record, and gone with the machine. The files of a run
 // are there before its launch is recorded, so that a run that may start has them, and they go when it has ended. What a
-// crash leaves goes at the next start, and what could not be removed when it was looked for again.
+// crash leaves goes at the next start, and what could not be removed when it was looked for again. A run that has not begun when a
+// driver comes back, and whose files have gone, as with the memory of a container, is given back.
 
 // findSecrets returns the folder in memory for the runs of this driver's state folder, or why there is none.
 func findSecrets(c Config) (string, error) {

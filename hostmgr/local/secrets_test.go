@@ -172,6 +172,26 @@ func TestSecretsInTheFolderOfBefore(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(before, later.String()))
 }
 
+// A launch that an earlier driver recorded is given back where the memory with its secrets has gone since, as with a container, or
+// when a user has logged out.
+func TestSecretsThatAreGone(t *testing.T) {
+	f := newFixture(t, nil)
+	if f.secrets == "" {
+		t.Skipf("secrets need a file system in memory: %v", f.secretsProblem)
+	}
+	for range cap(f.starting) {
+		f.starting <- struct{}{} // none begins
+	}
+	id := f.shell(1, "exit 7", func(l *hostmgr.Launch) { l.Secrets = []hostmgr.SecretFile{{Path: "password", Value: []byte("hush")}} })
+	require.NoError(t, f.Close())
+	require.NoError(t, removeAll(f.secrets))
+	f.sink.Forget()
+	f.start()
+	s := f.ended(id)
+	require.Equal(t, cluster.ReasonLaunchRefused, s.Reason, "%+v", s)
+	require.Contains(t, s.Message, "its secrets are gone")
+}
+
 func TestWithoutMemoryThereAreNoSecrets(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.SecretsDir = "/proc" })
 	require.Zero(t, f.Capabilities()&cluster.CanSecrets)

@@ -97,6 +97,9 @@ func (d *driver) step(r *run, tried *attempts) (ended bool, err error) {
 		}
 		return false, nil // a late supervisor may have begun it
 	}
+	if r.secrets != "" && !exists(r.secrets, "") { // the memory that they were in
+		return false, d.settle(r, launchRefused(errors.New("its secrets are gone")))
+	}
 	tried.n++
 	tried.err = d.start(r)
 	return false, tried.err
