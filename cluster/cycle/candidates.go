@@ -148,6 +148,7 @@ type offers struct {
 	filled hostSet        // those that were found full in it
 	least  flowgraph.Cost // that one of these asks for its next unit
 	seeder seeder
+	vacant vacant // of a row with one class
 
 	proposals []proposal // of the last price-out
 	swaps     []swap     // of the last price-out

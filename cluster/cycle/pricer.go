@@ -156,7 +156,7 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 // bring brings a row in line by what was found, in the order of the hosts, and leaves it sorted.
 func (w *pricer) bring(r *row, found *[]slot, c *changed) {
 	if c.all {
-		r.list(*found)
+		r.list(w, found)
 		return
 	}
 	*found = w.sorted(*found)

@@ -271,21 +271,22 @@ func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 	return hosts
 }
 
-// list takes the cheapest of all that is open, which it may reorder.
-func (r *row) list(all []slot) {
-	r.count, r.end = len(all), endless
+// list lists the cheapest of all that is open, which are found in the order of the hosts.
+func (r *row) list(w *pricer, found *[]slot) {
+	r.count, r.end = len(*found), endless
 	l := &r.table.lengths
 	n := max(l.short, 8*r.deep)
 	if r.listed == r.table.cycle { // somebody looks far, and would have all hosts priced once more
 		n *= 8
 	}
 	r.listed = r.table.cycle
-	if n < len(all) && len(all) > l.full && len(r.table.hosts.byIndex) > l.hosts {
-		r.end = nth(all, n)
-		all = all[:n]
+	if n < len(*found) && len(*found) > l.full && len(r.table.hosts.byIndex) > l.hosts {
+		w.spare = append(w.spare[:0], *found...)
+		r.end = nth(w.spare, n)
+		*found = slices.DeleteFunc(*found, func(s slot) bool { return s >= r.end })
 	}
-	r.head = append(r.head[:0], all...)
-	slices.Sort(r.head)
+	*found = w.sorted(*found)
+	r.head = append(r.head[:0], *found...)
 }
 
 // nth returns the n-th smallest of distinct slots, from 0, and moves the smaller ones before it. Expected complexity: the

@@ -69,7 +69,8 @@ type seeder struct {
 	queue prospects      // that were looked at
 	near  int            // where it is in the order of the hosts near the class
 	rack  int            // and of the racks
-	next  int            // and in the vacant hosts of its row
+	row   *vacant        // the hosts of its row that are not full
+	next  int            // and in these
 	full  int            // how many of them were full that it passed
 	later []slot         // those of them that it passed and others were offered, whose price may have risen
 	due   int            // where it is in the first of the row that others were offered, and then in these
@@ -157,9 +158,14 @@ func (s *seeder) contendForRow() {
 // begin passes over the hosts at the beginning of the row that others were offered.
 func (s *seeder) begin() {
 	o, v := &s.p.offers, &s.class.row.vacant
+	if s.class.row.users == 1 { // no other class will look
+		v = &o.vacant
+		v.pass = 0
+	}
 	if v.pass != o.pass {
 		*v = vacant{pass: o.pass, slots: v.slots[:0]}
 	}
+	s.row = v
 	for ; v.offered < len(v.slots); v.offered++ {
 		if i := v.slots[v.offered].index(); !o.given.has(i) && !o.filled.has(i) {
 			break
@@ -171,7 +177,7 @@ func (s *seeder) begin() {
 // vacant returns the next host of the row behind these that is not full, endless if there is none.
 func (s *seeder) vacant() slot {
 	r := s.class.row
-	v := &r.vacant
+	v := s.row
 	for ; ; s.next++ {
 		if s.next == len(v.slots) {
 			x := r.at(v.read)
@@ -191,7 +197,7 @@ func (s *seeder) vacant() slot {
 // offered returns the next host of the row that others were offered, endless if there is none that costs less than to wait.
 func (s *seeder) offered() slot {
 	c := s.class
-	v := &c.row.vacant
+	v := s.row
 	for ; s.due < v.offered; s.due++ {
 		switch x := v.slots[s.due]; {
 		case x.price()+c.local.elsewhere >= c.price:
@@ -210,7 +216,7 @@ func (s *seeder) offered() slot {
 
 // forget has the next class of the row pass over fewer hosts that are full.
 func (s *seeder) forget() {
-	if v := &s.class.row.vacant; s.full > len(v.slots)/4 {
+	if v := s.row; s.full > len(v.slots)/4 {
 		v.slots = slices.DeleteFunc(v.slots, func(x slot) bool { return s.p.offers.filled.has(x.index()) })
 		v.offered = 0
 	}
