@@ -83,19 +83,19 @@ func (c *Census) fade() {
 	}
 }
 
-// Mix returns the shares, most frequent first, and true if it is time for a new picture. Complexity: shapes · log shapes
+// Mix returns the mix, and true if it is time for a new picture. Complexity: shapes · log shapes
 // if it is.
-func (c *Census) Mix() ([]Share, bool) {
+func (c *Census) Mix() (Mix, bool) {
 	if c.pending == 0 || c.pending < c.due {
-		return nil, false
+		return Mix{}, false
 	}
 	c.pending, c.due = 0, min(c.total, mixPatient)
 	top := slices.Clone(c.shapes)
 	slices.SortFunc(top, func(a, b *shape) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.order, b.order)) })
 	top = top[:min(len(top), mixShares)]
-	mix := make([]Share, len(top))
+	shares := make([]Share, len(top))
 	for i, s := range top {
-		mix[i] = Share{Task: s.task, Weight: max(1, s.count*1_000_000/c.total)}
+		shares[i] = Share{Task: s.task, Weight: max(1, s.count*1_000_000/c.total)}
 	}
-	return mix, true
+	return NewMix(shares), true
 }

@@ -120,10 +120,10 @@ func TestCensusShowsWhatIsFrequent(t *testing.T) {
 	c.Add(gpus(0, 1), 3)
 	mix, due := c.Mix()
 	require.True(t, due)
-	require.Len(t, mix, 2)
-	require.Equal(t, gpus(0, 1), mix[0].Task)
-	require.EqualValues(t, 750_000, mix[0].Weight)
-	require.EqualValues(t, 250_000, mix[1].Weight)
+	require.Len(t, mix.Shares, 2)
+	require.Equal(t, gpus(0, 1), mix.Shares[0].Task)
+	require.EqualValues(t, 750_000, mix.Shares[0].Weight)
+	require.EqualValues(t, 250_000, mix.Shares[1].Weight)
 
 	c.Add(gpus(300, 0), 3)
 	_, due = c.Mix()
@@ -131,8 +131,8 @@ func TestCensusShowsWhatIsFrequent(t *testing.T) {
 	c.Add(gpus(300, 0), 1)
 	mix, due = c.Mix()
 	require.True(t, due)
-	require.Equal(t, gpus(300, 0), mix[0].Task, "the same shape is one shape")
-	require.EqualValues(t, 625_000, mix[0].Weight)
+	require.Equal(t, gpus(300, 0), mix.Shares[0].Task, "the same shape is one shape")
+	require.EqualValues(t, 625_000, mix.Shares[0].Weight)
 }
 
 func TestCensusForgets(t *testing.T) {
@@ -142,8 +142,8 @@ func TestCensusForgets(t *testing.T) {
 	c.Add(gpus(250, 0), 1<<16)
 	mix, due := c.Mix()
 	require.True(t, due)
-	require.Len(t, mix, 2, "a shape seen once long ago is gone")
-	require.Equal(t, gpus(250, 0), mix[0].Task, "the newer half counts more")
+	require.Len(t, mix.Shares, 2, "a shape seen once long ago is gone")
+	require.Equal(t, gpus(250, 0), mix.Shares[0].Task, "the newer half counts more")
 	pictures := 0
 	for range 1 << 16 {
 		c.Add(gpus(250, 0), 1)
@@ -155,8 +155,8 @@ func TestCensusForgets(t *testing.T) {
 	c.Add(gpus(500, 0), 1<<12)
 	mix, due = c.Mix()
 	require.True(t, due)
-	require.Len(t, mix, 2, "those that are left are known by what they ask for")
-	require.InDelta(t, 1_000_000, mix[0].Weight+mix[1].Weight, 2)
+	require.Len(t, mix.Shares, 2, "those that are left are known by what they ask for")
+	require.InDelta(t, 1_000_000, mix.Shares[0].Weight+mix.Shares[1].Weight, 2)
 }
 
 // Tasks that ask for devices of another model, for parts of another size or for something beside are of another shape.
@@ -171,13 +171,13 @@ func TestCensusTellsShapesApart(t *testing.T) {
 		c.Add(task, 1)
 	}
 	mix, _ := c.Mix()
-	require.Len(t, mix, 5)
+	require.Len(t, mix.Shares, 5)
 	for i := range int32(100) {
 		c.Add(gpus(0, 2+i), 1)
 	}
 	c.Add(gpus(0, 1), 1000)
 	mix, due := c.Mix()
 	require.True(t, due)
-	require.Len(t, mix, 64, "the most frequent ones")
-	require.Equal(t, gpus(0, 1), mix[0].Task)
+	require.Len(t, mix.Shares, 64, "the most frequent ones")
+	require.Equal(t, gpus(0, 1), mix.Shares[0].Task)
 }

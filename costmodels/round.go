@@ -2,6 +2,7 @@ package costmodels
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -14,8 +15,8 @@ type Round struct {
 	// Unit is the mean request of the tasks that wait. A host keeps the Unit at which it was first priced while it stays
 	// in the network. It is for Crowd: a Start is not asked for again when it changes.
 	Unit cluster.Resources
-	// Mix is what tasks that need GPUs typically ask for, most frequent first. It changes rarely: see Census.
-	Mix []Share
+	// Mix is what tasks that need GPUs typically ask for. It changes rarely: see Census.
+	Mix Mix
 	// Hosts looks a host up, for its rack; it returns nil for one that is not known. Call Host.
 	Hosts func(cluster.HostID) *cluster.Host
 	// Zones returns the racks of which all hosts are in a zone, and the other hosts of that zone, both sorted. Call Zone.
@@ -28,10 +29,36 @@ type Round struct {
 	Work *int64
 }
 
+// Mix is what tasks that need GPUs typically ask for. See NewMix. The zero value is nothing.
+type Mix struct {
+	Shares  []Share           // most frequent first
+	Typical cluster.Resources // what a thousand such tasks ask for in the fixed dimensions
+}
+
 // Share is a part of the tasks that need GPUs.
 type Share struct {
 	Task   *cluster.TaskSpec // what is asked for: only Resources and GPU
 	Weight int64             // in millionths, at least 1
+	// NewMix sets what follows, which prices read often.
+	Needs   [cluster.NumDimensions]int64 // the room that one takes, math.MinInt64 where it takes any
+	Devices int32                        // that one needs
+	Part    int32                        // thousandths that it needs of each
+}
+
+// NewMix returns the mix of the shares, which it takes over.
+func NewMix(shares []Share) Mix {
+	m := Mix{Shares: shares}
+	for i := range shares {
+		s := &shares[i]
+		s.Devices, s.Part = max(1, s.Task.GPU.Count), s.Task.GPU.Takes()
+		for d, v := range &s.Task.Resources.Fixed {
+			if s.Needs[d] = v; v <= 0 {
+				s.Needs[d] = math.MinInt64
+			}
+			m.Typical.Fixed[d] += Scale(s.Weight, v, 1000, math.MaxInt64)
+		}
+	}
+	return m
 }
 
 // Resident is a number of tasks of one kind of work.

@@ -234,7 +234,7 @@ func (p *Planner) reset() {
 	p.crowded, p.victims, p.hit, p.done, p.overdrawn = nil, nil, nil, nil, nil
 	p.outlooks = nil // hosts are counted anew
 	p.keys = map[cluster.JobUID]*jobKey{}
-	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil
+	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, costmodels.Mix{}
 	p.census, p.joined = costmodels.Census{}, nil
 }
 

@@ -38,7 +38,6 @@ package fragmentation
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -93,10 +92,10 @@ func (m Model) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cl
 	}
 	var few [64]prospect // as many as a Census gives
 	kinds := few[:]
-	if len(r.Mix) > len(few) {
-		kinds = make([]prospect, len(r.Mix))
+	if len(r.Mix.Shares) > len(few) {
+		kinds = make([]prospect, len(r.Mix.Shares))
 	}
-	o := look(r.Mix, h, kinds[:len(r.Mix)])
+	o := look(&r.Mix, h, kinds[:len(r.Mix.Shares)])
 	for i, q := range requests {
 		lost, stranded := o.lost(q.Task)
 		prices[i] = min(cmp.Or(m.Rate, Rate)*flowgraph.Cost(lost+stranded/2), costmodels.Step/2)
@@ -123,60 +122,50 @@ func rank(task *cluster.TaskSpec) int64 {
 // outlook is what a host is to typical tasks as it is.
 type outlook struct {
 	host    *cluster.Host
+	mix     *costmodels.Mix
 	room    cluster.Resources
-	free    []int32 // thousandths of each device
-	kinds   []prospect
-	typical cluster.Resources // of a thousand tasks
-	total   int64             // thousandths that are free of all devices
-	useless int64             // of them, times the weight of the kinds that cannot use them
-	served  int64             // of them, with the room that there is
+	free    []int32    // thousandths of each device
+	kinds   []prospect // by share of the mix
+	total   int64      // thousandths that are free of all devices
+	useless int64      // of them, times the weight of the kinds that cannot use them
+	served  int64      // of them, with the room that there is
 }
 
 // prospect is what the free devices of a host are to one kind of tasks.
 type prospect struct {
-	task    *cluster.TaskSpec
-	weight  int64
-	needs   [cluster.NumDimensions]int64 // room, math.MinInt64 where it takes any
-	devices int32                        // that it needs
-	part    int32                        // thousandths that it needs of each
-	usable  int32                        // devices of which so much is free
-	every   bool                         // it accepts all of the host's devices
-	fits    bool                         // there is what it needs besides devices
-	small   int64                        // thousandths that are free of devices that it cannot use
+	usable int32 // devices of which as much is free as it needs
+	every  bool  // it accepts all of the host's devices
+	fits   bool  // there is what it needs besides devices
+	small  int64 // thousandths that are free of devices that it cannot use
 }
 
 // look returns what the host is to tasks of the mix, and uses as many kinds, which it fills in. Complexity: the mix times the devices
 // of the host.
-func look(mix []costmodels.Share, h *cluster.Host, kinds []prospect) outlook {
-	o := outlook{host: h, room: h.Room(), free: h.GPURoom(), kinds: kinds}
+func look(mix *costmodels.Mix, h *cluster.Host, kinds []prospect) outlook {
+	o := outlook{host: h, mix: mix, room: h.Room(), free: h.GPURoom(), kinds: kinds}
 	for _, f := range o.free {
 		o.total += int64(max(0, f))
 	}
 	for i := range kinds {
-		task, weight, k := mix[i].Task, mix[i].Weight, &kinds[i]
-		*k = prospect{task: task, weight: weight, devices: max(1, task.GPU.Count), part: task.GPU.Takes(), every: true}
+		share, k := &mix.Shares[i], &kinds[i]
+		models, part := share.Task.GPU.Models, share.Part
+		*k = prospect{every: true}
 		for j, f := range o.free {
-			accepted := accepts(task.GPU.Models, h.GPUs[j])
+			accepted := len(models) == 0 || slices.Contains(models, h.GPUs[j].Model)
 			k.every = k.every && accepted
-			if accepted && f >= k.part {
+			if accepted && f >= part {
 				k.usable++
 			} else {
 				k.small += int64(max(0, f))
 			}
 		}
-		for d, v := range &task.Resources.Fixed {
-			if k.needs[d] = v; v <= 0 {
-				k.needs[d] = math.MinInt64
-			}
-			o.typical.Fixed[d] += costmodels.Scale(weight, v, 1000, math.MaxInt64)
-		}
-		if k.fits = k.fitsInto(&o.room); k.fits && k.usable >= k.devices {
-			o.useless += weight * k.small
+		if k.fits = fitsInto(share, &o.room); k.fits && k.usable >= share.Devices {
+			o.useless += share.Weight * k.small
 		} else {
-			o.useless += weight * o.total
+			o.useless += share.Weight * o.total
 		}
 	}
-	o.served = served(&o.typical, &o.room, o.total)
+	o.served = served(&mix.Typical, &o.room, o.total)
 	return o
 }
 
@@ -196,41 +185,41 @@ func (o *outlook) lost(task *cluster.TaskSpec) (lost, stranded int64) {
 	room := o.room.Sub(task.Resources)
 	useless := int64(0)
 	for i := range o.kinds {
-		k, n := &o.kinds[i], int32(len(picked))
+		share, k, n := &o.mix.Shares[i], &o.kinds[i], int32(len(picked))
 		usable, small := k.usable, k.small
 		if !k.every {
 			n = 0
 			for _, j := range picked {
-				if accepts(k.task.GPU.Models, o.host.GPUs[j]) {
+				if slices.Contains(share.Task.GPU.Models, o.host.GPUs[j].Model) {
 					n++
 				}
 			}
 			small -= int64(int32(len(picked))-n) * int64(before-after)
 		}
 		switch {
-		case after >= k.part: // as before
-		case before >= k.part:
+		case after >= share.Part: // as before
+		case before >= share.Part:
 			usable -= n
 			small += int64(n) * int64(after)
 		default:
 			small -= int64(n) * int64(before-after)
 		}
-		if usable < k.devices || !k.fits || !k.fitsInto(&room) {
+		if usable < share.Devices || !k.fits || !fitsInto(share, &room) {
 			small = total
 		}
-		useless += k.weight * small
+		useless += share.Weight * small
 	}
-	return max(0, (useless-o.useless)/1_000_000+task.GPU.Amount()), max(0, o.served-served(&o.typical, &room, total))
+	return max(0, (useless-o.useless)/1_000_000+task.GPU.Amount()), max(0, o.served-served(&o.mix.Typical, &room, total))
 }
 
 // fitsInto reports whether the room is enough for one of the kind, devices aside.
-func (k *prospect) fitsInto(room *cluster.Resources) bool {
-	for d, v := range &k.needs {
+func fitsInto(s *costmodels.Share, room *cluster.Resources) bool {
+	for d, v := range &s.Needs {
 		if v > room.Fixed[d] {
 			return false
 		}
 	}
-	return k.task.Resources.FitsNamed(room)
+	return s.Task.Resources.FitsNamed(room)
 }
 
 // served returns how many thousandths of the free ones can be served with the room, if each takes what is typical.
@@ -241,8 +230,4 @@ func served(typical, room *cluster.Resources, n int64) int64 {
 		}
 	}
 	return n
-}
-
-func accepts(models []string, g cluster.GPUDevice) bool {
-	return len(models) == 0 || slices.Contains(models, g.Model)
 }

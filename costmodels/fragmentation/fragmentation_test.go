@@ -20,10 +20,11 @@ func TestConformance(t *testing.T) { modeltest.Run(t, fragmentation.Model{}) }
 func TestAStartCostsWhatItMakesUseless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHost(t)
-		round := &costmodels.Round{}
+		var kinds []costmodels.Share
 		for range rapid.IntRange(0, 70).Draw(t, "kinds") {
-			round.Mix = append(round.Mix, costmodels.Share{Task: drawTask(t), Weight: rapid.Int64Range(1, 1_000_000).Draw(t, "weight")})
+			kinds = append(kinds, costmodels.Share{Task: drawTask(t), Weight: rapid.Int64Range(1, 1_000_000).Draw(t, "weight")})
 		}
+		round := &costmodels.Round{Mix: costmodels.NewMix(kinds)}
 		var requests []*costmodels.Request
 		var want []flowgraph.Cost
 		for range rapid.IntRange(1, 5).Draw(t, "requests") {
@@ -98,7 +99,7 @@ func defined(r *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) flowg
 	with := task.Bind(h, devices)
 	before, after, lost := h.Room(), with.Room(), int64(0)
 	var typical cluster.Resources
-	for _, m := range r.Mix {
+	for _, m := range r.Mix.Shares {
 		lost += m.Weight * (useless(m.Task, h, with.GPURoom(), after) - useless(m.Task, h, h.GPURoom(), before))
 		for d, v := range m.Task.Resources.Fixed {
 			typical.Fixed[d] += m.Weight * v / 1000

@@ -149,11 +149,12 @@ func drawRound(t *rapid.T) *costmodels.Round {
 	if !rapid.Bool().Draw(t, "knows") {
 		return r
 	}
-	weight := int64(1_000_000)
+	weight, shares := int64(1_000_000), []costmodels.Share(nil)
 	for range rapid.IntRange(0, 4).Draw(t, "shares") {
 		weight /= 2
-		r.Mix = append(r.Mix, costmodels.Share{Task: drawTask(t, "typical"), Weight: weight})
+		shares = append(shares, costmodels.Share{Task: drawTask(t, "typical"), Weight: weight})
 	}
+	r.Mix = costmodels.NewMix(shares)
 	known := Known{UsedOn: map[cluster.HostID]cluster.Resources{"shard/host": drawResources(t, "used")}}
 	for _, w := range works[1:] {
 		known.Work = append(known.Work, Learned{
