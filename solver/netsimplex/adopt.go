@@ -31,7 +31,7 @@ func adopted[C cost](n *flowgraph.Network, guess solver.Solution) *simplex[C] {
 // of such, which go to the nearer bound; and to join the trees of these, arcs of reduced cost 0 by which more can be sent
 // towards the root. O(nodes + arcs).
 func (s *simplex[C]) follow(guess solver.Solution) {
-	for a, slot := range s.slotOf {
+	for slot, a := range s.arcOf {
 		b := &s.bounds[slot]
 		if b.upper <= b.lower {
 			continue
@@ -41,7 +41,7 @@ func (s *simplex[C]) follow(guess solver.Solution) {
 		case flow < b.upper:
 			s.state[slot] = inTree
 		default:
-			s.put(slot, atUpper)
+			s.put(int32(slot), atUpper)
 		}
 	}
 	level, known := flowgraph.Cost(0), false // of the first node: only differences count

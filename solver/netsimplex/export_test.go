@@ -8,3 +8,10 @@ func AlwaysByDistance(t *testing.T) {
 	t.Cleanup(func() { fewNodes = before })
 	fewNodes = 0
 }
+
+// AlwaysCompact lets a test give up the slot of each arc that is gone.
+func AlwaysCompact(t *testing.T) {
+	some, few := roomy, someSlots
+	t.Cleanup(func() { roomy, someSlots = some, few })
+	roomy, someSlots = 1, 0
+}

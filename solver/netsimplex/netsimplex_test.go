@@ -17,6 +17,51 @@ func TestConformance(t *testing.T) {
 	solvertest.Run(t, func() solver.Solver { return netsimplex.New() })
 }
 
+// TestCompact: conformance where no slot of an arc that is gone is kept.
+func TestCompact(t *testing.T) {
+	netsimplex.AlwaysCompact(t)
+	solvertest.Run(t, func() solver.Solver { return netsimplex.New() })
+	for seed := range uint64(300) {
+		src := solvertest.Seeded(seed)
+		n := solvertest.Random(src, solvertest.Shape{Nodes: 2 + src.Intn(40), Arcs: src.Intn(160), MaxCost: 50, MaxAmount: 6})
+		s := netsimplex.New()
+		var flows solvertest.Flows
+		for range 12 {
+			if r := solvertest.Compare(t, n, s); r.Status == solver.Optimal {
+				require.NoError(t, flows.Follow(n, r))
+			}
+			for a := range flowgraph.ArcID(n.ArcBound()) {
+				if n.ArcAlive(a) && src.Intn(4) == 0 {
+					flows.Forget(n, a)
+					n.RemoveArc(a)
+				}
+			}
+			for range src.Intn(40) {
+				solvertest.AddArc(n, src, solvertest.Shape{MaxCost: 20, MaxAmount: 5})
+			}
+		}
+	}
+}
+
+// TestAfterMuchIsGone: small changes of a network that was much larger take no longer than of one that was not.
+func TestAfterMuchIsGone(t *testing.T) {
+	const many, few = 60_000, 600
+	src := solvertest.Seeded(1)
+	n := solvertest.Random(src, solvertest.Shape{Nodes: 300, Arcs: many, MaxCost: 50, MaxAmount: 6})
+	s := netsimplex.New()
+	solvertest.Compare(t, n, s)
+	for a := flowgraph.ArcID(n.ArcBound() - 1); n.NumArcs() > few; a-- {
+		if n.ArcAlive(a) {
+			n.RemoveArc(a)
+		}
+	}
+	solvertest.Compare(t, n, s)
+	for range 20 {
+		solvertest.Perturb(n, src, 3)
+		require.Less(t, solvertest.Compare(t, n, s).Work.Units, int64(many/4))
+	}
+}
+
 func TestWarmSolveDoesNotAllocate(t *testing.T) {
 	solvertest.WarmAllocatesNothing(t, netsimplex.New())
 }

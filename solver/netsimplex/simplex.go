@@ -118,6 +118,9 @@ func (s *simplex[C]) solve(budget solver.Budget) (r solver.Result) {
 		if r.Objective, fits = s.finish(); !fits {
 			r.Status = solver.CostRange
 		}
+		if len(s.slots) > roomy*s.net.NumArcs()+someSlots {
+			s.compact()
+		}
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package netsimplex
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -107,31 +108,31 @@ const golden = 0x9E3779B97F4A7C15
 // vol. 3, §6.4): where nodes have as many arcs as a row, or half as many, a column would be one diagonal from node to node,
 // and a block have of each node one arc alone, to the neighbour of where the last one's leads.
 func (s *simplex[C]) mix() {
-	m := len(s.slotOf)
+	n, m, slotOf, least := s.net, s.net.NumArcs(), s.slotOf, int64(0)
 	slots, state, bounds, arcOf := make([]priced[C], m), make([]int8, m), make([]bound, m), make([]int32, m)
 	s.slots, s.state, s.bounds, s.arcOf = slots, state, bounds, arcOf
-	n, slotOf, least := s.net, s.slotOf, int64(0)
 	stride := max(10, int(math.Sqrt(float64(m))))
 	column, longer := m/stride, m%stride
-	for row, from := 0, 0; from < m; row, from = row+1, from+stride {
-		j := 0
-		if from+stride <= m {
-			j = int(uint64(row) * golden >> 20 % uint64(stride))
+	row, j, left := -1, 0, 0
+	for a := range slotOf {
+		d := n.Arc(flowgraph.ArcID(a))
+		if d.Tail < 0 {
+			continue
 		}
-		for a := from; a < min(from+stride, m); a++ {
-			slot := j*column + min(j, longer) + row
-			if j++; j == stride {
-				j = 0
+		if left == 0 {
+			row, j, left = row+1, 0, stride
+			if row < column {
+				j = int(uint64(row) * golden >> 20 % uint64(stride))
 			}
-			slotOf[a], arcOf[slot] = int32(slot), int32(a)
-			d := n.Arc(flowgraph.ArcID(a))
-			if d.Tail >= 0 {
-				slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
-				bounds[slot], state[slot] = bound{d.Lower, d.Upper}, atLower
-				least |= d.Lower
-			} else {
-				bounds[slot].upper = -1
-			}
+		}
+		slot := j*column + min(j, longer) + row
+		slotOf[a], arcOf[slot] = int32(slot), int32(a)
+		slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
+		bounds[slot], state[slot] = bound{d.Lower, d.Upper}, atLower
+		least |= d.Lower
+		left--
+		if j++; j == stride {
+			j = 0
 		}
 	}
 	s.lowered = least > 0
@@ -187,6 +188,39 @@ func (s *simplex[C]) compare(a int32) {
 		}
 	}
 	s.set(slot, d)
+}
+
+// roomy is how many slots there may be for each arc, besides a few, before those of arcs that are gone are given up. Variables for
+// tests only.
+var roomy, someSlots = 4, 4096
+
+// compact gives up the slots of arcs that are gone, of which none is known to have flow: after a network was much larger, all that
+// reads slots would take as long as then. O(slots).
+func (s *simplex[C]) compact() {
+	to, k := make([]int32, len(s.slots)), int32(0)
+	for slot := range s.slots {
+		a := s.arcOf[slot]
+		if s.bounds[slot].upper < 0 {
+			s.slotOf[a] = none
+			continue
+		}
+		s.slots[k], s.state[k], s.bounds[k], s.arcOf[k] = s.slots[slot], s.state[slot], s.bounds[slot], a
+		if s.known != nil {
+			s.known[k] = s.known[slot]
+		}
+		s.slotOf[a], to[slot] = k, k
+		k++
+	}
+	s.slots, s.state, s.bounds, s.arcOf = slices.Clone(s.slots[:k]), slices.Clone(s.state[:k]), slices.Clone(s.bounds[:k]), slices.Clone(s.arcOf[:k])
+	if s.known != nil {
+		s.known = slices.Clone(s.known[:k])
+	}
+	for v := range s.nodes {
+		if t := &s.nodes[v]; t.pred != none && t.size > 0 {
+			t.pred = to[t.pred]
+		}
+	}
+	s.found, s.opening, s.scan = s.found[:0], nil, 0
 }
 
 // compareNodes takes in which nodes there are. All arcs of a node that is gone
