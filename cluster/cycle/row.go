@@ -218,7 +218,8 @@ func (t *rows) release(r *row) {
 	if r.users--; r.users > 0 {
 		return
 	}
-	t.idle, r.racks = append(t.idle, r), nil
+	t.idle, r.racks, r.vacant = append(t.idle, r), nil, vacant{}
+	r.cut(t.lengths.short)
 	if len(t.idle) > t.lengths.idle {
 		delete(t.byKey, t.idle[0].key)
 		t.count.drop(t.idle[0].rule)
@@ -365,10 +366,19 @@ func (r *row) shorten() {
 		r.cycle = r.table.cycle
 		r.deep -= r.deep / 64
 	}
-	n := r.deep + r.deep/2 + r.table.lengths.short
-	if len(r.head) > r.table.lengths.full && len(r.head) > n+n/4 {
-		r.end = r.head[n]
-		r.head = r.head[:n]
+	if n := r.deep + r.deep/2 + r.table.lengths.short; len(r.head) > n+n/4 {
+		r.cut(n)
+	}
+}
+
+// cut leaves so many hosts on the list, unless all are few, and gives back room for very many more.
+func (r *row) cut(n int) {
+	if len(r.head) <= r.table.lengths.full || len(r.head) <= n {
+		return
+	}
+	r.end = r.head[n]
+	if r.head = r.head[:n]; cap(r.head) > 4*n {
+		r.head = slices.Clone(r.head)
 	}
 }
 
