@@ -281,7 +281,8 @@ func (r *row) list(w *pricer, found *[]slot) {
 		n *= 8
 	}
 	r.listed = r.table.cycle
-	if n < len(*found) && len(*found) > l.full && len(r.table.hosts.byIndex) > l.hosts {
+	// Who gets through half of all that is open gets to the end.
+	if 2*n < len(*found) && len(*found) > l.full && len(r.table.hosts.byIndex) > l.hosts {
 		w.spare = append(w.spare[:0], *found...)
 		r.end = nth(w.spare, n)
 		*found = slices.DeleteFunc(*found, func(s slot) bool { return s >= r.end })
