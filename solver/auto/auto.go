@@ -1,39 +1,50 @@
-// Package auto is the solver to use when there is no reason to choose: it picks
-// one, watches its effort, and lets two race when the first takes long.
+// Package auto is the solver to use when there is no reason to choose: it picks one, watches its effort, and lets two
+// race when the first takes long.
 //
-// From zero, where a few ways may do they are looked for in the network itself, before
-// anything is read in. Networks where little flows through many nodes mostly go to repair, those of sources whose arcs
-// hardly have a price, and those where
-// single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
-// that are mostly sources of single tasks, or where each of them could have a node of its own, and many one that is cheapest,
-// to assignment, others to the simplex. Before it begins, relaxation is tried on networks of many nodes with
-// some arcs each that are no layer of sources: as long as what is in excess quickly becomes less. Where
-// these take long, the simplex goes on, or after assignment, unless sources have very
-// many arcs, cost scaling: most tasks are alike then. If
-// the network then changes, repair takes over the answer and goes on from it: it is
-// by far the fastest after a small change, but a larger one, or a shock that moves the
-// whole price level, can keep it busy for long. When it has worked for as long as an
-// answer from zero took, or spent its patience, a multiple of the size of the network,
-// another starts beside it: the simplex, from where repair has come to, or on a network
-// of single tasks assignment from zero. If that simplex takes long, too, an answer from
-// zero takes the place of repair. Likewise another
-// starts beside a simplex that takes long from zero: on a large network, most of whose
-// arcs are of classes, repair, else cost scaling, which reads the same arcs fewer times. Where
-// flow spreads over narrow arcs, so that ever more gain, or the simplex spends its work on
-// a deep tree, and arcs that gain hardly get fewer, cost scaling starts sooner, and alone,
-// or beside the simplex if the tree was deep from the first. Where hardly any arc has a
-// cost it starts at once, or if some have and none is negative as soon as the simplex has
-// begun to walk; where all have the same, beside the simplex after the first look at that.
+// # From zero
 //
-// Where a change touches most of the network, as when nearly all classes of one cycle are
-// gone in the next, repair would keep nothing of what it knows, and the simplex answers
-// in its place, from its own last tree, until changes have been small for a while.
+// The shape of the network decides who gives the first answer:
 //
-// Both that race advance in quanta of counted work that take about as long, with a barrier
-// after each; the first to finish wins, the one that began if both do.
+//   - paths, in the network itself and before anything is read in, where a few ways may do;
+//   - repair, where little flows through many nodes; where most arcs leave sources of classes and hardly any has a price;
+//     and where single tasks all pass the same few nodes, such as a cluster aggregator, to many others;
+//   - assignment, where most nodes are sources of single tasks; or where each task could have a node of its own, and many
+//     one that is cheapest to them;
+//   - cost scaling, where hardly any arc has a price and most do not leave sources; if some have and none is negative, the
+//     simplex begins, and cost scaling starts as soon as that has begun to walk;
+//   - relaxation, where many nodes have some arcs each and most arcs do not leave sources, for as long as what is in excess
+//     quickly becomes less;
+//   - the simplex everywhere else.
 //
-// No clock is read: the same history gives the same answer on any machine, with
-// one core or two.
+// When that takes long, another goes on or starts beside it:
+//
+//   - After paths, the shape decides among the others. The simplex takes the place of repair and relaxation. Cost scaling
+//     takes that of assignment, since most tasks are alike then; if sources have very many arcs, the simplex does.
+//   - Beside a simplex starts repair on a large network most of whose arcs are of classes; elsewhere cost scaling, which
+//     reads the same arcs fewer times.
+//   - Cost scaling starts sooner, and works alone at first, where flow spreads over narrow arcs, so that ever more gain, and
+//     where the simplex spends its work on a deep tree and arcs that gain hardly get fewer. It starts beside the simplex if
+//     the tree was deep from the first and some arc has a negative cost, and after the first look where all arcs have the
+//     same cost.
+//
+// # After a change
+//
+// Repair takes over the answer and goes on from it: it is by far the fastest after a small change. A larger one, or a shock
+// that moves the whole price level, can keep it busy for long.
+//
+//   - When repair has worked for as long as an answer from zero took, or spent its patience, a multiple of the size of the
+//     network, the simplex starts beside it from where repair has come to. On a network of single tasks that is assignment
+//     from zero.
+//   - If that simplex takes long, too, an answer from zero takes the place of repair.
+//   - If a change touches most of the network, as when nearly all classes of one cycle are gone in the next, repair would
+//     keep nothing of what it knows. The simplex answers in its place, from its own last tree, until changes have been small
+//     for a while.
+//
+// # Races
+//
+// Both that race advance in quanta of counted work that take about as long, with a barrier after each. The first to finish
+// wins, the one that began if both do. No clock is read: the same history gives the same answer on any machine, with one
+// core or two.
 package auto
 
 import (
