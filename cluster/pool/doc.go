@@ -7,26 +7,28 @@
 //
 // # Entitlement
 //
-// The tree of pools divides the capacity from the root down. For each dimension a pool claims what it has and asks for, at most
-// its limit; a static pool claims its reservation in any case; an inner pool claims the sum of its children, at most its
-// limit. Of a leaf at a limit that is what its tasks would hold if the limit alone decided, whoever of them runs. What the parent is
-// entitled to goes to the children in two steps:
+// The tree of pools divides the capacity from the root down, each dimension by itself. A leaf claims what it has and asks
+// for, at most its limit. If it is at a limit, it claims what its tasks would hold if the limit alone decided, whoever of
+// them runs. A static pool claims its reservation in any case. An inner pool claims the sum of its children, at most its
+// limit. What the parent is entitled to goes to the children in two steps:
 //
 //  1. Each gets the smaller of its claim and its reservation. If the parent cannot give as much (a host was lost, say),
 //     the reservations are scaled: weighted max-min with the reservations as weights.
 //  2. The rest goes to those who claim more: weighted max-min with the shares as weights. A share of 0 gets nothing here.
 //
 // Nothing is given to a pool that does not claim it, so an entitlement never exceeds the claim. Under the division
-// DominantResource step 2 equalizes dominant shares instead, measured against what the parent may have at most, and against as
-// much less as it is entitled to less than it claims. What children do not claim and what may be used beyond the entitlement is a
-// second division by the same rule, of the parents' limits instead of the capacity: the ceiling. In a dimension with a static
-// reservation the root's is the capacity, so that nobody borrows that; and while a leaf has more there than its ceiling, none
-// borrows up to its own, but only what is left. What whole tasks and cores cannot use of the ceilings is granted last, across
-// leaves, to those who have waited longest.
+// DominantResource step 2 equalizes dominant shares instead. They are measured against the most that the parent may have,
+// less what its entitlement falls short of its claim.
 //
-// Amounts are integers in the unit of their dimension. Water is filled exactly, by sorting; remainders go one unit each
-// to the largest fractions, then in the order of the paths. More demand or a larger share never lowers a pool's own
-// entitlement in its parent.
+// How much a pool may use beyond its entitlement is its ceiling: a second division by the same rule, of the parents' limits
+// instead of the capacity. In a dimension with a static reservation the root's ceiling is the capacity, so that nobody
+// borrows the reservation. While a leaf has more there than its ceiling, no other borrows up to its own, but only what is
+// left. What whole tasks and cores cannot use of the ceilings is granted last, across leaves, to those who have waited
+// longest.
+//
+// Amounts are integers in the unit of their dimension. Max-min fairness is computed exactly, by sorting. Remainders go one
+// unit each to the largest fractions, then in the order of the paths. More demand or a larger share never lowers a pool's
+// own entitlement in its parent.
 //
 // # Admission
 //
@@ -41,11 +43,13 @@
 // The tier reserved looks at a dimension only if some pool reserves something of it; in the others the entitlement stands
 // for the reservation. Work that asks for no such dimension at all is entitled at best.
 //
-// Tasks that may not be preempted are admitted in the tier reserved only, or, where they ask for nothing that any pool
-// reserves, like all others. Where they fit into a reservation and not into what of it can be honoured, or not into their leaf's part of
-// what nobody reserves, they borrow what others leave over of the capacity. Revocable ones against measured slack only.
+// Tasks that may not be preempted are admitted in the tier reserved only, or like all others if they ask for nothing that
+// any pool reserves. They may fit into a reservation, but not into what of it can be honoured, or not into their leaf's part
+// of what nobody reserves. Then they borrow what others leave over of the capacity. Revocable tasks are admitted against
+// measured slack only.
+//
 // Waiting work is ordered by priority, raised one step in each ageing interval, then by age. It goes before running work
-// only where its own priority, without ageing, is higher: so a tier never tells the cycle to stop what it may not stop.
+// only if its own priority, without ageing, is higher. So a tier never tells the cycle to stop what it may not stop.
 //
 // The first unit of a queue that fits into a bound as a whole but not now keeps that bound for itself. Others pass it if
 // they fit beside it, if it may preempt them (preemptible and of lower priority), or if their run-time limit ends before
