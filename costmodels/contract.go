@@ -1,9 +1,16 @@
 // Package costmodels holds the contract of a cost model: the policy that turns "better" and "worse" into prices on the
-// arcs of the scheduling network. Each subfolder is one policy; models/ is the table of them and reads configurations;
-// modeltest holds every model to this contract.
+// arcs of the scheduling network.
 //
-// There is one currency: a price is the expected delay in milliseconds that a choice causes, so that terms from
-// different policies add up and a number in an explanation means something. A price lies in [0, MaxPrice].
+// [Model] is what every policy implements. It says what it costs to start a task on a host, what the next one there costs on
+// top, and what it costs to leave a task waiting. A policy may implement more: [Localizer] looks at data, [Mover] lets
+// running tasks be moved, [Router] chooses among other policies, [Batcher] prices many requests together, and [Itemizer]
+// explains its prices.
+//
+// There is one currency: a price is the expected delay in milliseconds that a choice causes. So terms from different
+// policies add up, and a number in an explanation means something. A price lies in [0, MaxPrice].
+//
+// Each subfolder is one policy. models/ is the table of them and reads configurations; modeltest holds every model to this
+// contract. docs/cost-models.md has a checklist for a new one.
 package costmodels
 
 import (
