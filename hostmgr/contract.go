@@ -1,6 +1,12 @@
-// Package hostmgr defines the contract between the scheduler and what runs tasks: a [Driver] owns the hosts of one
-// resource provider (this machine, one Mesos cluster, a simulated fleet), and a shard connects one driver to the
-// scheduler. The conformance suite in drivertest holds every driver to this contract.
+// Package hostmgr defines the contract between the scheduler and what runs tasks.
+//
+//   - A [Driver] owns the hosts of one resource provider: this machine (local), one Mesos cluster (mesos), or a simulated
+//     fleet (fleet). Its promise is that a run starts at most once, whatever crashes and whatever is repeated.
+//   - A [Sink] takes what the driver reports: hosts, and the status, health and usage of runs.
+//   - A [Shard] connects one driver to the scheduler, for ever: it passes the reports on and carries out the commands.
+//
+// The other interfaces here are optional: a driver implements those that its provider needs. The conformance suite in
+// drivertest holds every driver to this contract.
 package hostmgr
 
 import (
