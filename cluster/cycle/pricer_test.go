@@ -86,7 +86,7 @@ const Part = part
 func (s *Supervisor) RanOut() (rows, together int) {
 	t := s.planner.rows
 	for _, r := range t.asked.rows {
-		together += int(one(r.deep >= usual.short))
+		together += int(one(len(r.head) > usual.short))
 	}
 	return t.short.out, together
 }

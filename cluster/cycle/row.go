@@ -219,7 +219,6 @@ func (t *rows) release(r *row) {
 		return
 	}
 	t.idle, r.racks, r.vacant = append(t.idle, r), nil, vacant{}
-	r.cut(t.lengths.short)
 	if len(t.idle) > t.lengths.idle {
 		delete(t.byKey, t.idle[0].key)
 		t.count.drop(t.idle[0].rule)

@@ -26,6 +26,7 @@ type CycleBench struct {
 	Utilisation float64 `json:"utilisation"` // part of the cores that all tasks ask for; above 1 some wait
 	Churn       float64 `json:"churn"`       // part of the tasks that ends and is submitted in each cycle
 	Cycles      int     `json:"cycles"`      // measured; the ones that fill the cluster come before
+	Cold        bool    `json:"cold"`        // the planner that is measured fills the cluster, too, in one plan; else one without a flow does, which is faster
 	Apart       int     `json:"apart"`       // tasks of a job, of which no two may share a host; 0: jobs of up to 100 tasks that may
 	Pools       int     `json:"pools"`       // that divide the cluster, each cycle's jobs in one of them, and any task may be preempted; 0: all in the root
 	Preferences int     `json:"preferences"` // hosts, drawn for each task after the filling, that hold a GB it reads; 0: it reads nothing
@@ -50,6 +51,7 @@ type MemoryCounts struct{ Allocations, Collections uint64 }
 type CycleReport struct {
 	CycleBench
 	Latency             map[string]Quantiles `json:"latency_ms"`
+	FirstPlan           float64              `json:"first_plan_ms,omitempty"` // of a cold cluster, with all that happened before it
 	Allocations         Quantiles            `json:"allocations"`    // in a cycle
 	Collections         uint64               `json:"collections"`    // of garbage, that ended during cycles
 	Rests               Quantiles            `json:"collections_ms"` // wall time of those between cycles
@@ -140,12 +142,17 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 		CycleBench: b, state: cluster.NewState(), planner: cycle.New(b.Model, nil), // fills fast
 		random: rand.New(rand.NewPCG(b.Seed, 1)), now: begin, phases: map[string]*histogram{},
 	}
+	measured := cycle.New(b.Model, b.NewSolver)
+	measured.Watch(b.Watch)
+	if b.Cold {
+		r.planner = measured
+	}
 	if err := r.fill(); err != nil {
 		return nil, err
 	}
+	first := r.phases["total"].quantiles(milliseconds).Max
 	churn := max(1, int(b.Churn*float64(b.Tasks)))
-	r.planner, r.filled = cycle.New(b.Model, b.NewSolver), true
-	r.planner.Watch(b.Watch)
+	r.planner, r.filled = measured, true
 	for range 2 { // the first one reads everything
 		if err := r.cycle(min(churn, len(r.running)), churn); err != nil {
 			return nil, err
@@ -166,7 +173,11 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 			b.Progress(done + 1)
 		}
 	}
-	return r.report(), nil
+	report := r.report()
+	if b.Cold {
+		report.FirstPlan = first
+	}
+	return report, nil
 }
 
 // fill submits the hosts, the pools and the tasks, and plans until everything is placed that fits.

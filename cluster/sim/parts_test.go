@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/solver"
 )
 
 // TestManyFaultSteps is the long version of TestNothingBreaksUnderFaults.
@@ -202,6 +203,23 @@ func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
 	b.Churn, b.Apart = 1, 21
 	_, err = b.Run(t.Context())
 	require.ErrorContains(t, err, "apart is 21, it must be 0 to the number of hosts, 20")
+}
+
+// TestCycleBenchOfAColdCluster: the planner that is measured makes the first plan, which solves, and is told apart from the cycles.
+func TestCycleBenchOfAColdCluster(t *testing.T) {
+	first := func(cold bool) float64 {
+		solvers := 0
+		b := ticking(CycleBench{Hosts: 20, Tasks: 300, Classes: 10, Utilisation: 0.8, Churn: 0.05, Cycles: 5, Cold: cold, Seed: 1})
+		fresh := b.NewSolver
+		b.NewSolver = func() solver.Solver { solvers++; return fresh() }
+		r, err := b.Run(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 5, r.Latency["total"].Count)
+		require.Equal(t, 1, solvers, "another planner than the one of the first plan")
+		return r.FirstPlan
+	}
+	require.Positive(t, first(true))
+	require.Zero(t, first(false))
 }
 
 // TestCycleBenchKeepsTasksApart: a cluster that takes jobs apart to its last place takes all of them in every cycle.

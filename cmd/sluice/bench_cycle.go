@@ -74,6 +74,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 	fs.Float64Var(&b.Utilisation, "utilisation", b.Utilisation, "part of the cores that all tasks ask for; above 1 some wait")
 	fs.Float64Var(&b.Churn, "churn", b.Churn, "part of the tasks that ends and is submitted in each cycle")
 	fs.IntVar(&b.Cycles, "cycles", b.Cycles, "cycles to measure")
+	fs.BoolVar(&b.Cold, "cold", b.Cold, "the planner that is measured fills the cluster, too: how long its first plan takes, and what comes after it")
 	fs.Uint64Var(&b.Seed, "seed", b.Seed, "of everything that is drawn")
 	fs.StringVar(&model, "model", models.Default, "cost model")
 	fs.IntVar(&b.Preferences, "preferences", b.Preferences, "hosts that hold the input of a task, drawn for each; 0: it reads nothing")

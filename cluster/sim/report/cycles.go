@@ -23,6 +23,9 @@ func WriteCycles(w io.Writer, r *sim.CycleReport, clock string) error {
 	}{{"allocations", r.Allocations}, {"arcs touched", r.ArcsTouched}, {"solves", r.Solves}} {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\n", x.name, x.q.P50, x.q.P90, x.q.P99, x.q.Max)
 	}
+	if r.Cold {
+		fmt.Fprintf(t, "\nfirst plan, of %d tasks\t%.0f ms", r.Tasks, r.FirstPlan)
+	}
 	fmt.Fprintf(t, "\ngarbage collected\t%d times during cycles, %d between them for %.0f ms, at most %.0f\n",
 		r.Collections, r.Rests.Count, r.Rests.P50, r.Rests.Max)
 	fmt.Fprintf(t, "arcs touched for each changed task\t%.1f\n", r.ArcsPerChange)
