@@ -612,6 +612,29 @@ func TestRoomIsMadeForAWholeGang(t *testing.T) {
 	require.Equal(t, 4, s.running(g))
 }
 
+// TestTheRestOfAGangWaitsWhileRoomIsMadeForItsCore: there is a host for it, and the core begins on others when those leave who are there.
+func TestTheRestOfAGangWaitsWhileRoomIsMadeForItsCore(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(4, 0))
+	s.host(1, vector(1, 0))
+	s.job(cluster.RootPool, 2, 2)
+	s.settle()
+	g := s.job(cluster.RootPool, 3, 2, urgent(9), core(2), func(j *cluster.JobSpec) {
+		j.Overrides = []cluster.InstanceOverride{{First: 2, Last: 2, Task: &cluster.TaskSpec{Resources: vector(1, 0)}}}
+	})
+	for range 2 {
+		require.Empty(t, s.step().Placements)
+		require.Len(t, s.in(cluster.TaskReserved), 2)
+	}
+	why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(g, 2))
+	require.True(t, known)
+	require.Equal(t, pool.RuleGang, why.Binding.Rule)
+	require.Empty(t, why.Unblockers, "it starts when the core does")
+	require.Equal(t, 2, s.leave())
+	s.settle()
+	require.Equal(t, 3, s.running(g))
+}
+
 // Who has a device held that the machine no longer has, or of which it has another model by now, takes another one.
 func TestAHeldDeviceMayBecomeAnother(t *testing.T) {
 	s := newShared(t)

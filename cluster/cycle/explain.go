@@ -121,10 +121,12 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	var refused bool
 	w.Binding, refused = c.binding(rank)
 	w.Blocked = p.cheapestBlocked(c)
-	if core := p.coreBefore(c); core != nil { // when that has begun, the task is looked at again
-		head, _ := core.queue.Min()
-		first, _ := p.WhyWaiting(head.task)
-		w.Unblockers = first.Unblockers
+	if c.why.Rule == pool.RuleGang { // when the core has begun, the task is looked at again
+		if core := p.coreOfGang(c); core != nil { // else there is room held for it
+			head, _ := core.queue.Min()
+			first, _ := p.WhyWaiting(head.task)
+			w.Unblockers = first.Unblockers
+		}
 		return w, true
 	}
 	p.labels.idly(func() { w.Unblockers = p.unblockers(c, at.as, rank, refused, &w) })
@@ -195,11 +197,8 @@ func (c *class) binding(rank int) (b pool.Binding, refused bool) {
 	}
 }
 
-// coreBefore returns the core of a gang that keeps the other tasks of its job, which are of the class, waiting; nil if none does.
-func (p *Planner) coreBefore(c *class) *class {
-	if c.why.Rule != pool.RuleGang {
-		return nil
-	}
+// coreOfGang returns the core of the gang that the class is of, nil if none of that waits for a place.
+func (p *Planner) coreOfGang(c *class) *class {
 	i := slices.IndexFunc(p.order, func(x *class) bool {
 		return x.key.group.gang && x.key.group.job == c.key.group.job && x.queue.Len() > 0
 	})

@@ -117,7 +117,7 @@ func (p *Planner) queue() {
 	}
 }
 
-// unbegun returns the gangs of whose core all wait, of which others wait, too.
+// unbegun returns the gangs of whose core nobody has begun, but some wait or have room held for them, of which others wait, too.
 func (p *Planner) unbegun() (jobs map[cluster.JobUID]bool) {
 	for _, c := range p.order {
 		if k := &c.key.group; !k.gang && k.job != 0 {
@@ -130,12 +130,19 @@ func (p *Planner) unbegun() (jobs map[cluster.JobUID]bool) {
 	if jobs == nil {
 		return nil
 	}
-	for _, c := range p.order {
-		if k := &c.key.group; k.gang && c.waiting() > 0 && c.group.placed == 0 && p.cores[k.job] == nil {
-			if _, others := jobs[k.job]; others {
-				jobs[k.job] = true
-			}
+	note := func(g *group, n int64) {
+		if !g.key.gang || n == 0 || g.placed > 0 || p.cores[g.key.job] != nil {
+			return
 		}
+		if _, others := jobs[g.key.job]; others {
+			jobs[g.key.job] = true
+		}
+	}
+	for _, c := range p.order {
+		note(c.group, c.waiting())
+	}
+	for _, g := range p.groupOrder {
+		note(g, g.running+g.pledged)
 	}
 	return jobs
 }

@@ -446,6 +446,10 @@ func TestHolds(t *testing.T) {
 			l.add(placed(0, 1, a), placed(1, 1, b), preempted(0, nil), &cluster.HostDrain{ID: b})
 		}},
 		{"a gang that fits waits", check.Idle, gang(4), func(l *log) { l.Quiet() }},
+		{"the rest of a gang waits while its core holds room", "", gang(2), func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, &cluster.TaskHeld{Task: key(1), Hold: *held(a)})
+			l.Quiet()
+		}},
 		{"a gang that does not fit waits", "", gang(4), func(l *log) { l.add(&cluster.HostDrain{ID: b, Drain: true}); l.Quiet() }},
 		{"waits beside held room", check.Idle, nil, func(l *log) {
 			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, b), placed(2, 1, b))

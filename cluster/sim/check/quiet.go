@@ -41,6 +41,10 @@ func (c *Checker) quietJob(j *job, asked map[string]int64) {
 			}
 			return // those beyond the core start after it
 		}
+		begun := func(t task) bool { return t.state.bound() }
+		if members := j.tasks[:core]; slices.ContainsFunc(members, func(t task) bool { return t.state == held }) && !slices.ContainsFunc(members, begun) {
+			return // too
+		}
 	}
 	if len(j.spec.Overrides) == 0 && len(j.specs) == 1 {
 		if n := j.waiting; n > 0 && !c.keptBack(j, &j.spec.Task, 1) && c.room(j.spec, &j.spec.Task, j.signature, 1, asked) > 0 {
