@@ -635,6 +635,26 @@ func TestTheRestOfAGangWaitsWhileRoomIsMadeForItsCore(t *testing.T) {
 	require.Equal(t, 3, s.running(g))
 }
 
+// TestACoreStaysWhereOthersStartAfterIt: it is not taken back for others once the rest of the gang has been let in, in the same plan.
+func TestACoreStaysWhereOthersStartAfterIt(t *testing.T) {
+	s := newShared(t)
+	for i := range 3 {
+		s.host(i, vector(4, 0))
+	}
+	for i := range 6 {
+		s.host(3+i, vector(1, 0))
+	}
+	s.pool("root/b", 0)
+	s.pool("root/a", 10)
+	s.job("root/a", 1, 8, urgent(9)) // for which there is no host
+	s.job("root/a", 3, 2, urgent(5))
+	g := s.job("root/a", 3, 4, core(2), urgent(7), func(j *cluster.JobSpec) {
+		j.Overrides = []cluster.InstanceOverride{{First: 2, Last: 2, Task: &cluster.TaskSpec{Resources: vector(1, 0)}}}
+	})
+	s.step()
+	require.Equal(t, 3, s.running(g))
+}
+
 // Who has a device held that the machine no longer has, or of which it has another model by now, takes another one.
 func TestAHeldDeviceMayBecomeAnother(t *testing.T) {
 	s := newShared(t)

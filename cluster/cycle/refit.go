@@ -291,7 +291,15 @@ func (r *refitter) dropped() []*class {
 		}
 	}
 	return slices.DeleteFunc(all, func(c *class) bool {
-		return slices.ContainsFunc(r.p.made, func(m made) bool { return m.class == c && !r.movable(&m) })
+		return r.followed(c) || slices.ContainsFunc(r.p.made, func(m made) bool { return m.class == c && !r.movable(&m) })
+	})
+}
+
+// followed reports whether the class is the core of a gang of which others have been let in since that starts in this plan.
+func (r *refitter) followed(c *class) bool {
+	k := &c.group.key
+	return k.gang && r.p.cores[k.job] == nil && slices.ContainsFunc(r.p.order, func(o *class) bool {
+		return o.group.key.job == k.job && !o.group.key.gang && !o.behind
 	})
 }
 

@@ -362,7 +362,7 @@ func (c *checker) alike(a, b cluster.TaskKey) bool {
 	return a.Job() == b.Job() || class(a) == class(b)
 }
 
-// gangs checks that the waiting members of a core all come in, and the bound ones all go, or none.
+// gangs checks that the waiting members of a core all come in, and the bound ones all go, or none, and that nobody else starts before.
 func (c *checker) gangs() {
 	jobs := map[cluster.JobUID]bool{}
 	for k := range c.seen {
@@ -374,9 +374,11 @@ func (c *checker) gangs() {
 		}
 		spec := c.snap.Job(uid).Spec
 		in, out, go1, stay := 0, 0, 0, 0
+		begun, waits := false, false
 		for i := range spec.Gang.Minimum {
 			t := c.snap.Task(cluster.MakeTaskKey(uid, i))
 			as, planned := c.seen[t.Key]
+			begun, waits = begun || t.State.Bound() || as == "a placement", waits || t.State.Waits() && t.NotBefore == 0
 			switch {
 			case t.State == cluster.TaskPending && planned, t.State == cluster.TaskReserved && as == "a placement":
 				in++
@@ -395,6 +397,13 @@ func (c *checker) gangs() {
 		}
 		if go1 > 0 && stay > 0 {
 			c.fail("of the core of job %d, %d leave and %d stay", uid, go1, stay)
+		}
+		if waits && !begun {
+			for _, p := range c.plan.Placements {
+				if t := c.snap.Task(p.Task); p.Task.Job() == uid && t != nil && t.State == cluster.TaskPending { // else it was let in when the core ran
+					c.fail("task %v starts before the core of its gang", p.Task)
+				}
+			}
 		}
 	}
 }

@@ -199,6 +199,14 @@ func TestBrokenLawsAreFound(t *testing.T) {
 		{"daemon", job(func(j *cluster.JobSpec) { j.Type = cluster.Daemon }), nil, "may not be preempted"},
 		{"a service loses too many", job(func(j *cluster.JobSpec) { j.Type = cluster.Stateless }), nil, "2 instances away and allows 1"},
 		{"half a gang leaves", job(func(j *cluster.JobSpec) { j.Gang = &cluster.Gang{Minimum: 2} }), nil, "1 leave and 1 stay"},
+		{"the rest of a gang starts before its core", with(
+			&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: &cluster.JobSpec{
+				Name: "gang", Pool: "root/a", Preemptible: true, Instances: 3, Gang: &cluster.Gang{Minimum: 2}, Task: cluster.TaskSpec{Resources: cpu(1)},
+			}}}},
+			&cluster.HostReported{ID: "s/h2", Machine: cluster.Machine{Capacity: cpu(1)}},
+		), func(o *cycle.Output) {
+			*o = cycle.Output{Pools: pools(3, 4), Placements: []cycle.Placement{{Task: cluster.MakeTaskKey(3, 2), Run: 1, Host: "s/h2"}}}
+		}, "starts before the core of its gang"},
 		{"it was asked before", with(
 			&cluster.TaskPreempted{Task: cluster.MakeTaskKey(1, 4), Run: 1, Preemption: cluster.Preemption{For: cluster.MakeTaskKey(2, 0)}},
 		), nil, "is not there"},
