@@ -15,6 +15,7 @@ type places struct {
 	byJob   map[cluster.JobUID][]*tally
 	byLabel map[cluster.KeyValue][]*tally // by the first label; where any value will do, with none
 	coming  map[cluster.TaskKey]bool      // whose holds do not count: they come in this step, one after the other
+	cores   map[cluster.JobUID]bool       // see unbegun
 }
 
 // tally counts the tasks of a selection by domain. As in the plan, tasks that are asked to leave, and those that have room held, keep

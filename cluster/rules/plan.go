@@ -65,7 +65,7 @@ func emitAll(tx *Tx, p *places, step []cluster.Event) error {
 	if err := switchedOn(tx.state.Mode(), step); err != nil {
 		return err
 	}
-	if err := startsWhole(tx, step); err != nil {
+	if err := startsWhole(tx, p, step); err != nil {
 		return err
 	}
 	if len(step) == 1 {
@@ -102,14 +102,21 @@ func switchedOn(mode cluster.Mode, step []cluster.Event) error {
 }
 
 // startsWhole refuses a step that places members of a gang's core while another one has come to wait since the plan was
-// made: those that wait start together. All placements of a core are in one step. Complexity: the core.
-func startsWhole(tx *Tx, step []cluster.Event) error {
+// made: those that wait start together. All placements of a core are in one step. Where that was refused, so are the others of the
+// gang. Complexity: the core.
+func startsWhole(tx *Tx, p *places, step []cluster.Event) error {
 	first, ok := step[0].(*cluster.Placed)
 	if !ok {
 		return nil
 	}
 	j := tx.state.Job(first.Task.Job())
-	if j == nil || !j.Spec.Core(first.Task.Instance()) {
+	if j == nil || j.Spec.Gang == nil {
+		return nil
+	}
+	if !j.Spec.Core(first.Task.Instance()) {
+		if t := tx.state.Task(first.Task); t != nil && t.State == cluster.TaskPending && p.unbegun(tx.state, j) {
+			return fmt.Errorf("rules: task %v of job %q starts after the core of its gang, which waits", first.Task, j.Spec.Name)
+		}
 		return nil
 	}
 	starts, waits := 0, 0
@@ -127,6 +134,26 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 		return fmt.Errorf("rules: %d tasks of the gang of job %q wait and %d would start", waits, j.Spec.Name, starts)
 	}
 	return nil
+}
+
+// unbegun reports whether nobody has begun of the core of a gang, and some wait. Complexity: the core, once in a plan.
+func (p *places) unbegun(state *cluster.State, j *cluster.Job) bool {
+	if is, known := p.cores[j.UID]; known {
+		return is
+	}
+	waits, bound := false, false
+	for i := range j.Spec.Gang.Minimum {
+		t := state.Task(cluster.MakeTaskKey(j.UID, i))
+		if bound = t.State.Bound(); bound {
+			break
+		}
+		waits = waits || t.State.Waits() && t.NotBefore == 0
+	}
+	if p.cores == nil {
+		p.cores = map[cluster.JobUID]bool{}
+	}
+	p.cores[j.UID] = waits && !bound
+	return p.cores[j.UID]
 }
 
 // withinLimits refuses the start of a task that would take its job, its pool or one above beyond a limit.

@@ -152,6 +152,26 @@ func TestAGangStartsWithAllThatWait(t *testing.T) {
 	require.Equal(t, cluster.TaskPlaced, state.Task(cluster.MakeTaskKey(2, 1)).State)
 }
 
+// What a plan starts after the core of a gang is not started if the core was refused.
+func TestTheRestOfAGangStartsWithItsCore(t *testing.T) {
+	state := running(t)
+	emit(t, state, 2, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: &cluster.JobSpec{
+		Name: "gang", Pool: cluster.RootPool, Instances: 3, Gang: &cluster.Gang{Minimum: 2},
+	}}}})
+	place := func(i uint32, on cluster.HostID) cluster.Event {
+		return &cluster.Placed{Task: cluster.MakeTaskKey(2, i), Run: 1, Host: on}
+	}
+	plan := func(second cluster.HostID) [][]cluster.Event {
+		return [][]cluster.Event{{place(0, host), place(1, second)}, {place(2, host)}}
+	}
+	var why error
+	refuse := func(_ []cluster.Event, err error) { why = err }
+	require.Equal(t, 3, rules.Commit(rules.Begin(state, 3), plan("s/gone"), refuse))
+	require.ErrorContains(t, why, `task 2.2 of job "gang" starts after the core of its gang, which waits`)
+	require.Zero(t, rules.Commit(rules.Begin(state, 3), plan(host), refuse))
+	require.Equal(t, cluster.TaskPlaced, state.Task(cluster.MakeTaskKey(2, 2)).State)
+}
+
 // A run that fails while it is being replaced counts against nobody: least of all against what comes after it.
 func TestARunThatMakesWayHasNotFailed(t *testing.T) {
 	k := cluster.MakeTaskKey(1, 0)
