@@ -52,9 +52,9 @@ type CycleReport struct {
 	CycleBench
 	Latency             map[string]Quantiles `json:"latency_ms"`
 	FirstPlan           float64              `json:"first_plan_ms,omitempty"` // of a cold cluster, with all that happened before it
-	Allocations         Quantiles            `json:"allocations"`    // in a cycle
-	Collections         uint64               `json:"collections"`    // of garbage, that ended during cycles
-	Rests               Quantiles            `json:"collections_ms"` // wall time of those between cycles
+	Allocations         Quantiles            `json:"allocations"`             // in a cycle
+	Collections         uint64               `json:"collections"`             // of garbage, that ended during cycles
+	Rests               Quantiles            `json:"collections_ms"`          // wall time of those between cycles
 	ArcsTouched         Quantiles            `json:"arcs_touched"`
 	ArcsPerChange       float64              `json:"arcs_per_change"` // touched, for each task that was submitted or ended
 	Solves              Quantiles            `json:"solves"`
