@@ -57,73 +57,75 @@ import (
 )
 
 const (
-	// patience is how many units of work per node and arc repair gets before
-	// another starts, less if that is assignment: about what the other would need.
-	// It is a quarter less after each race that repair lost, twice that, up to the
-	// constant, after each solve that needed no race.
+	// patience is how many units of work for each node and arc repair gets before another starts: about what
+	// the other would need. patienceSingle is that where the other is assignment. Each race that repair loses
+	// takes a quarter of it away. Each solve that needs no race doubles it, up to the constant.
 	patience, patienceSingle = 32, 24
-	// chasing is how much work for each node and arc an answer from zero must take if the simplex is to start beside repair.
+	// chasing is how much work for each node and arc an answer from zero must take if the simplex is to start
+	// beside repair. If it takes less, a solver from zero starts instead.
 	chasing = 8
-	// stride is how much work of the simplex takes as long as a step of repair, besides the arcs read.
+	// stride is how much work of the simplex takes as long as one step of repair, besides the arcs that it
+	// reads.
 	stride = 200
-	// shock is how many wide searches of repair in a network of single tasks end its
-	// patience at once: a price level moves, unit by unit.
+	// shock is how many wide searches end repair's patience at once, in a network of single tasks: a price
+	// level moves then, unit by unit.
 	shock = 6
-	// unitPatience is how many units of work for each source and arc out of one
-	// assignment gets before the simplex begins, but no more than unitPivots for each node
-	// and arc of a block of pricing: a few pivots a node, each of a block, are about what
-	// the simplex needs, little where sources have very many arcs.
+	// unitPatience is how many units of work assignment gets before the simplex begins, for each source and
+	// each arc out of one. unitPivots bounds that, for each node times the arcs of a block of pricing. The
+	// simplex needs about a few pivots a node, each of a block: little where sources have very many arcs.
 	unitPatience, unitPivots = 32, 4
-	// crowdPatience is which part of that must do where hardly any task fits where it would go first.
+	// crowdPatience is after which part of that assignment ends already if hardly any task fits where it
+	// would go first.
 	crowdPatience = 8
-	// sparse is of how many nodes there must be one at least for each arc of a block of
-	// pricing if cost scaling is to begin then, and alone.
+	// sparse is how many nodes there must be for each arc of a block of pricing if cost scaling is to begin
+	// when assignment has ended, and alone.
 	sparse = 8
-	// quanta is into how many turns a race divides that much work.
+	// quanta is into how many turns a race divides the work of repair's patience.
 	quanta = 24
-	// fewNodes is how many nodes there must be for one unit of flow if repair is to
-	// give the first answer, unless each could have a node of its own, and fewPatience its patience then, fewLayered where most arcs
-	// leave sources. Where they do not, ways are long: more than fewUnits would take it that long, and the
-	// simplex gives the answer.
+	// Repair gives the first answer where there are fewNodes nodes for each unit of flow, unless each unit
+	// could have a node of its own. fewPatience is its patience then, fewLayered where most arcs leave
+	// sources. Where they do not, ways are long: there the simplex answers if more than fewUnits flow.
 	fewUnits, fewNodes, fewPatience, fewLayered = 16, 8, 4, 8
-	// together is how many single tasks there must be for a node that they can go to if, few for
-	// the nodes behind those, they are a crowd: repair gives the first answer then, with
-	// crowdRepair as its patience, and its searches leave units together after crowdStamina nodes.
+	// Single tasks are a crowd if there are at least together of them for each node that they can go to
+	// first, and fewer of them than of other nodes. Repair gives the first answer then, with crowdRepair as
+	// its patience. Its searches leave units together after crowdStamina nodes.
 	together, crowdRepair, crowdStamina = 8, 24, 64
-	// manyNodes is of how many nodes one at least is a source where they are a layer.
+	// manyNodes: sources are a layer if at least one node of so many is one.
 	manyNodes = 1024
-	// fitting is of how many single tasks one at least must find a cheapest place free if each could have one of its own and
-	// assignment is to place them: else most would have to give way to others, which the simplex does faster.
+	// fitting: where each single task could have a place of its own, assignment places them if at least one
+	// of so many finds a cheapest place free. Else most would have to give way to others, which the simplex
+	// does faster.
 	fitting = 3
-	// manyPlaces is how many single tasks there must be for a place that demands some.
+	// manyPlaces is how many tasks there must be for each place that demands some, if they are to count as
+	// single.
 	manyPlaces = 4
-	// headStart and more for each node and arc is what the simplex may do from zero before
-	// another starts, twice that where most arcs do not leave sources: some 0.1 s, and of a
-	// large network most of what it needs if it suits it, a quarter of what cost scaling does.
+	// headStart, and headStartEach more for each node and arc, is what the simplex may do from zero before
+	// another starts, twice that where most arcs do not leave sources. It is some 0.1 s. On a large network
+	// it is most of what the simplex needs if that suits, and a quarter of what cost scaling does.
 	headStart, headStartEach = 15_000_000, 200
-	// looks is how many times within that the simplex is looked at for a deep tree, and
-	// alone for how many units of work for each node and arc cost scaling then works
-	// without it, about twice what it needs.
+	// looks is how many times within the head start the simplex is looked at for a deep tree. alone is for
+	// how many units of work for each node and arc cost scaling then works without it, about twice what cost
+	// scaling needs.
 	looks, alone = 8, 2048
-	// gainful is of how many arcs one at most has a negative reduced cost where few have.
+	// gainful: few arcs gain if at most one of so many has a negative reduced cost.
 	gainful = 7
-	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
-	// maximum flow: the simplex goes through very many trees of one cost then. Where some cost more and none less
-	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness at one
-	// but the first, and hardly fewer arcs gain than at the last.
+	// freeArcs: the problem is nearly one of maximum flow if at most one arc of so many has a cost. The
+	// simplex then goes through very many trees of one cost. Where costs are positive it may need few of
+	// them: it is looked at twice as often, until it begins to walk. That is so if, at any look but the
+	// first, it has walked for one unit of wariness, and hardly fewer arcs gain than at the last look.
 	freeArcs, wariness = 5, 12
-	// beginning is into how many turns a race from zero divides one unit of repair for
-	// each node and arc.
+	// beginning is into how many turns a race from zero divides one unit of repair for each node and arc.
 	beginning = 12
-	// lasting is for how many changes the simplex answers on after one that touched most
-	// of the network: price-out follows it with a dozen small ones, and then it comes again.
+	// lasting is for how many changes the simplex answers on after one that touched most of the network. A
+	// price-out is followed by a dozen small changes, and then comes again.
 	lasting = 16
-	// relaxNodes is how many nodes, and relaxDegree how many arcs for each, relaxation needs to be tried, relaxHub of how many
-	// nodes one may have an arc to or from the same; relaxMost is how much work for each node and arc it gets at most, several times
-	// that where all flow is for what arcs gain.
+	// Relaxation is tried from relaxNodes nodes on, with relaxDegree arcs for each node. No node may have
+	// more arcs than one for relaxHub nodes. relaxMost is how much work for each node and arc it gets at
+	// most, several times that where all flow is for what arcs gain.
 	relaxNodes, relaxDegree, relaxHub, relaxMost = 16_000, 4, 32, 80
-	// large is how many nodes and arcs make a network on which a dozen solves by the simplex
-	// cost more than repair loses by one change, and, of classes, cost scaling from zero more than repair.
+	// large is how many nodes and arcs make a large network. There a dozen solves by the simplex cost more
+	// than repair loses by one change. Where it is of classes, cost scaling from zero also costs more than
+	// repair.
 	large = 1 << 17
 )
 
@@ -134,57 +136,60 @@ type Solver struct {
 	simplex *netsimplex.Solver
 	// challenger runs beside a simplex that takes long from zero.
 	challenger solver.Solver
-	// anew, on a network of single tasks, else chaser, the simplex from where repair has come to, runs beside a repair that takes
-	// long; fresh, a solver from zero, then takes the place of repair, or if that costs little begins at once. ran is the work that
-	// who runs beside has done.
+	// Beside a repair that takes long runs anew on a network of single tasks, else chaser, the simplex from
+	// where repair has come to. fresh, a solver from zero, later takes the place of repair; it begins at once
+	// if that costs little. ran is the work of the one that runs beside.
 	anew   anew
 	chaser *netsimplex.Solver
 	fresh  *Solver
 	ran    int64
-	// dear is the work of the last answer from zero, as far as known, in hundredths for each node and arc; effort is the work of the
-	// simplex in the time that repair has taken.
+	// dear is the work of the last answer from zero, in hundredths for each node and arc, 0 before the first.
+	// effort is the work that the simplex does in the time that repair has taken.
 	dear, effort int64
-	// paths, where a few ways may do, or units, on a network of single tasks, take the place of
-	// repair until the first answer, on a network that is as it was at seq; else nil.
+	// paths or units take the place of repair until the first answer: paths where a few ways may do, units on
+	// a network of single tasks. Else they are nil. seq says for which state of the network they are.
 	paths *paths
 	units *assignment.Solver
 	seq   flowgraph.Seq
 	shape
-	// relaxes, where relaxation may do, gives the first answer, else nil; relaxed is the work that it has spent.
+	// relaxes gives the first answer where relaxation may do, else it is nil. relaxed is the work that it has
+	// spent.
 	relaxes *relax.Solver
 	relaxed int64
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
-	// ready: repair answers; trial: it has yet to show that it can.
+	// ready: repair answers. trial: it has yet to show that it can.
 	ready, trial bool
 	racing       bool
-	// wary: hardly any arc has a price, but some have, and none a negative one.
+	// wary: hardly any arc has a price, but some have one, and none a negative one.
 	wary bool
-	// patience is the present one, from 1 to what is due to the network.
+	// patience is the present one, from 1 to what the network is due.
 	patience int64
-	// spent is the work since its last answer of the one that begins; alone is for how
-	// much more its challenger works without it.
+	// spent is the work since the last answer of the one that began. alone is how much more its challenger
+	// works without it.
 	spent, alone int64
-	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most,
-	// at the first look or in a deep tree; last is how many did at the last look where wary, early at the first where not layered.
+	// How many arcs gained when the simplex was looked at. gaining: at the last look, 0 if its tree was not
+	// deep. most: at most, at the first look and those at a deep tree. last: at the last look where wary.
+	// early: at the first look where not layered.
 	gaining, most, last, early int
-	// rooted: the tree was deep already when it was looked at first, and some flow runs for what it gains. The
-	// simplex may then be faster all the same, and goes on beside cost scaling.
+	// rooted: the tree was deep at the first look already, and some flow runs for what it gains. The simplex
+	// may be faster all the same, so it goes on beside cost scaling.
 	rooted bool
-	// half is how many there were when they were last found to be half as many, and since is what it had spent then.
+	// half is how many arcs gained when they were last found to be half as many. since is what the simplex
+	// had spent then.
 	half  int
 	since int64
-	// shaken is for how many more changes the simplex answers in place of repair; seen is
-	// up to where changes have been looked at.
+	// shaken is for how many more changes the simplex answers in place of repair. seen is up to where changes
+	// have been looked at.
 	shaken int
 	seen   flowgraph.Seq
-	// teller gave the last answer, nil before the first; adopted: repair has taken over
-	// the flow that the caller knows, though it is not the teller.
+	// teller gave the last answer, nil before the first. adopted: repair is not the teller, but has taken
+	// over the flow that the caller knows.
 	teller  solver.Solution
 	adopted bool
 }
 
-// anyFlow is a solution that says of every live arc that its flow may have changed.
+// anyFlow is a solution that lists every live arc as changed.
 type anyFlow struct {
 	solver.Solution
 	net *flowgraph.Network
@@ -201,7 +206,7 @@ func (f anyFlow) Changed() []flowgraph.ArcID {
 	return all
 }
 
-// withFlow is a solution that lists the arcs with flow, of those below bound.
+// withFlow is a solution that lists the arcs below bound that have flow.
 type withFlow struct {
 	solver.Solution
 	bound int
@@ -269,8 +274,8 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, err
 }
 
-// mayLead tells whether the simplex may ever answer in place of repair: not on networks of single tasks, nor on large ones, on
-// which it is slow.
+// mayLead tells whether the simplex may ever answer in place of repair. It may not on networks of single
+// tasks, nor on large ones, on which it is slow.
 func (s *Solver) mayLead(n *flowgraph.Network) bool {
 	return !s.single && n.NumNodes()+n.NumArcs() <= large
 }
@@ -290,13 +295,14 @@ func (s *Solver) look(n *flowgraph.Network) {
 	}
 }
 
-// changed tells whether some of the network, and whether most of it, has changed since, and up to where that is.
+// changed tells whether some of the network has changed since, whether most of it has, and up to where it
+// looked.
 func changed(n *flowgraph.Network, since flowgraph.Seq) (some, most bool, next flowgraph.Seq) {
 	touched, next, complete := n.Changes(since)
 	return !complete || len(touched) > 0, !complete || 2*len(touched) > n.NumNodes()+n.NumArcs(), next
 }
 
-// answer lets repair answer, or before it knows of a flow, who gives the first.
+// answer lets repair answer. Before repair knows of a flow, others give the first.
 func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	if s.paths != nil {
 		r := s.paths.solve(budget)
@@ -350,7 +356,7 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	return s.race(n, budget, max(1, limit/quanta, size/beginning), total)
 }
 
-// rest is what a budget leaves after work.
+// rest is what a budget leaves after the work done.
 func rest(budget solver.Budget, done solver.Work) solver.Budget {
 	if budget.Work > 0 {
 		budget.Work = max(1, budget.Work-done.Units)

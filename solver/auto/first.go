@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
 
-// start begins with paths where those may do. After an answer by them repair goes on from it, unless most of the network
-// is new.
+// start begins with paths where those may do. After an answer by paths, repair goes on from it, unless most
+// of the network is new.
 func (s *Solver) start(n *flowgraph.Network) {
 	_, most, seq := changed(n, s.seq)
 	if s.first == nil || most {
@@ -26,7 +26,7 @@ func (s *Solver) start(n *flowgraph.Network) {
 	s.survey(n)
 }
 
-// survey looks at the shape of n, and chooses by it who gives the first answer where there is none.
+// survey looks at the shape of n. If there is no first answer yet, it chooses by the shape who gives it.
 func (s *Solver) survey(n *flowgraph.Network) {
 	s.paths, s.shape = nil, layers(n)
 	s.patience = s.mostPatience()
@@ -62,8 +62,8 @@ func (s *Solver) giveUp() {
 	s.repair, s.ready, s.trial, s.patience = repair.New(), false, false, s.mostPatience()
 }
 
-// begin gets ready for the first answer on a network of single tasks; false on
-// any other, and where assignment is not exact.
+// begin gets assignment ready for the first answer. It returns false if tasks are not single, or assignment
+// is not exact.
 func (s *Solver) begin(n *flowgraph.Network) bool {
 	if !s.single && !s.likely {
 		return false
@@ -79,13 +79,13 @@ func (s *Solver) begin(n *flowgraph.Network) bool {
 	return true
 }
 
-// leaveUnits treats the network as one that is not of single tasks, from now on.
+// leaveUnits from now on treats the network as one that is not of single tasks.
 func (s *Solver) leaveUnits() {
 	s.units, s.single, s.likely, s.spent = nil, false, false, 0
 	s.patience = s.mostPatience()
 }
 
-// byUnits lets assignment work alone. When that takes long, units are left.
+// byUnits lets assignment work alone. When that takes long, it is left.
 func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solver.Work) (solver.Result, error) {
 	block := int64(math.Sqrt(float64(n.NumArcs())))
 	limit := min(unitPatience*s.size, unitPivots*block*int64(n.NumNodes()))
@@ -129,8 +129,7 @@ func (s *Solver) scale(n *flowgraph.Network) {
 	s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
 }
 
-// remember keeps the first answer for repair, which takes it over when it turns
-// out that the network changes.
+// remember keeps the first answer. Repair takes it over when the network turns out to change.
 func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
 	if r.Status != solver.Optimal {
 		return
@@ -139,7 +138,7 @@ func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
 	_, s.first.Since, _ = n.Changes(0)
 }
 
-// bySimplex answers with the simplex, or what overtakes it, or has done before.
+// bySimplex answers with relaxation while that works, else with the simplex or its challenger.
 func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	if s.relaxes != nil {
 		r, err := s.byRelaxation(n, budget)
@@ -161,12 +160,13 @@ func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.R
 	return r, nil
 }
 
-// milestones tell what part of the first excess there may still be, in hundredths, after how much work for each node and arc of a
-// network of relaxNodes, if relaxation is to go on: where flow has ends of its own, and where it is only for what arcs gain, for
-// which the simplex needs much longer.
+// milestones tell whether relaxation is to go on: after so much work for each node and arc of a network of
+// relaxNodes, at most such a part of the first excess may be left, in hundredths. The first list is for flow
+// that has ends of its own. The second is for flow that runs only for what arcs gain; the simplex needs much
+// longer for that.
 var milestones = [2][]struct{ each, part int64 }{{{10, 98}, {20, 50}, {30, 10}}, {{6, 90}, {8, 75}, {10, 50}, {15, 25}, {20, 15}}}
 
-// byRelaxation lets relaxation work as long as it gets ahead. Then, or if it cannot, it is left.
+// byRelaxation lets relaxation work as long as it gets ahead. It is left when it does not, or cannot begin.
 func (s *Solver) byRelaxation(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	size := int64(n.NumNodes() + n.NumArcs())
 	marks, most := milestones[0], relaxMost*size
@@ -264,8 +264,8 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 	return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 }
 
-// byTree lets the simplex work alone. It sets racing if another is to start, and alone if
-// that goes on without the simplex.
+// byTree lets the simplex work alone. It sets racing if another is to start, and alone if that one is to work
+// without the simplex at first.
 func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) (solver.Result, error) {
 	start := headStart + headStartEach*size
 	limit := start
@@ -304,10 +304,10 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 	}
 }
 
-// slow tells whether the simplex, looked at from time to time, mostly walks around in
-// a deep tree and, by how many arcs gain no more since the last look, will need as long
-// as start again, or has taken that long. That number goes up and down: two looks tell nothing yet, nor
-// does one when there have been twice as many, or when few gain.
+// slow tells whether the simplex mostly walks around in a deep tree, and has taken as long as start or will
+// need as long again. It is called at each look and judges by how many fewer arcs gain than at the last one.
+// That number goes up and down: two looks tell nothing yet, nor does one when twice as many have gained, or
+// when few gain.
 func (s *Solver) slow(start int64) bool {
 	walked, before := s.simplex.Walked(), s.gaining
 	if s.most == 0 {
@@ -324,8 +324,8 @@ func (s *Solver) slow(start int64) bool {
 	return s.spent >= start || before > 0 && 2*looks*s.spent > 5*start && s.gaining > looks*(before-s.gaining)
 }
 
-// spreads tells whether all arcs are narrow, and half as many again gain as when the simplex was looked at first: flow then finds its way
-// to where it has not been, as through a grid, and there is as much ahead as ever.
+// spreads tells whether all arcs are narrow, and half as many again gain as at the first look. Flow then
+// finds its way to where it has not been, as through a grid, and there is as much ahead as ever.
 func (s *Solver) spreads() bool {
 	if !narrow(s.net) {
 		return false
@@ -337,20 +337,20 @@ func (s *Solver) spreads() bool {
 	return 2*g > 3*s.early
 }
 
-// walks tells whether the simplex, which has spent as much as from, has begun to walk among trees of one cost:
-// since the last look the arcs that gain have hardly become fewer.
+// walks tells whether the simplex has begun to walk among trees of one cost: it has spent as much as from,
+// and since the last look hardly fewer arcs gain.
 func (s *Solver) walks(from int64) bool {
 	before := s.last
 	s.last = s.simplex.Gaining()
 	return s.spent >= from && wariness*s.simplex.Walked() >= s.spent && 5*s.last > 4*before
 }
 
-// settled tells whether so few arcs gain that most flow is where it belongs: the simplex is faster then
-// than its tree is deep.
+// settled tells whether so few arcs gain that most flow is where it belongs. The simplex is then faster than
+// its deep tree suggests.
 func (s *Solver) settled(gaining int) bool { return !s.layered && gainful*gaining <= s.net.NumArcs() }
 
-// lags tells whether the simplex, which has spent as much, has spent within again since the arcs that
-// gain were twice as many, or twice that where few gain.
+// lags tells whether the simplex has spent within, or twice that where few arcs gain, since twice as many
+// gained. It does not before it has spent within.
 func (s *Solver) lags(within int64) bool {
 	if s.spent < within {
 		s.half = 0

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
-// paths gives the first answer where flow comes from a few nodes only and a few ways bear it, and no arc costs
-// less than nothing: it sends as much as there is room for along the cheapest way left (Busacker and Gowen, A
-// procedure for determining minimal-cost network flow patterns, 1960; potentials as in Edmonds
-// and Karp, 1972). It keeps no copy of the network and reads no more of it than its searches
-// come by, where others would need longer to read it all. O(m + n log C) for each way.
+// paths gives the first answer where flow comes from few nodes, few ways bear it, and no arc has a negative
+// cost. It sends as much as there is room for along the cheapest way left (Busacker and Gowen, A procedure
+// for determining minimal-cost network flow patterns, 1960; potentials as in Edmonds and Karp, 1972). It
+// keeps no copy of the network and reads no more of it than its searches reach; others would need longer to
+// read it all. O(m + n log C) for each way.
 type paths struct {
 	net    *flowgraph.Network
 	from   []flowgraph.NodeID // nodes with excess at first, in the order of their ids
@@ -25,14 +25,14 @@ type paths struct {
 	pi     []int64
 	labels []label
 	queue  radixheap.Heap
-	// labelled and settled are the nodes that a search has come by, and those it has gone on from; reach is
-	// from where on a label is of no use.
+	// labelled are the nodes that a search has reached, settled those it has gone on from. A label as far as
+	// reach is of no use.
 	labelled, settled []flowgraph.NodeID
 	reach             int64
 	changed           []flowgraph.ArcID // those with flow
 }
 
-// label is what a search knows of a node: how far it is, and the arc that leads there, if any.
+// label is what a search knows of a node: its distance, and the arc that leads there, if any.
 type label struct {
 	dist  int64
 	via   flowgraph.ArcID
@@ -136,8 +136,9 @@ func (p *paths) solve(budget solver.Budget) (r solver.Result) {
 	return r
 }
 
-// tired tells whether too many ways are needed: there will be no answer. Where no more than fewUnits flow it is never so. Long before
-// the limit what flows by then tells: if by as much work for each unit all would take more than twice the limit.
+// tired tells whether too many ways are needed: there will be no answer. It never is where no more than
+// fewUnits flow. From a small part of the limit on it also counts what flows by then: if, with as much work
+// for each unit, all would take more than twice the limit, it is tired.
 func (p *paths) tired() bool {
 	const soon, over = 16, 2
 	if p.limit == math.MaxInt64 || p.spent < p.limit/soon {
@@ -146,7 +147,8 @@ func (p *paths) tired() bool {
 	return p.spent >= p.limit || float64(p.spent)*float64(p.volume) > over*float64(p.limit)*float64(p.done)
 }
 
-// search finds the cheapest way to a node that lacks flow, or none, and lifts potentials to it.
+// search finds the cheapest way to a node that lacks flow, and lifts potentials to it. It returns NoNode if
+// there is no way.
 func (p *paths) search(from flowgraph.NodeID, w *solver.Work) flowgraph.NodeID {
 	for _, v := range p.labelled {
 		p.labels[v] = label{}
@@ -194,7 +196,7 @@ func (p *paths) scan(v flowgraph.NodeID, base int64, w *solver.Work) {
 	}
 }
 
-// label notes a way to v if none as cheap is known, nor one that is no dearer to a node that lacks flow.
+// label notes a way to v, unless one as cheap is known to v, or one no dearer to a node that lacks flow.
 func (p *paths) label(v flowgraph.NodeID, via flowgraph.ArcID, dist int64) {
 	l := &p.labels[v]
 	if dist >= p.reach || l.known && dist >= l.dist {
@@ -210,7 +212,7 @@ func (p *paths) label(v flowgraph.NodeID, via flowgraph.ArcID, dist int64) {
 	p.queue.Push(radixheap.Item{Key: dist, Node: int32(v)})
 }
 
-// send sends as much along the way that search found as it bears.
+// send sends as much as the way that search found bears.
 func (p *paths) send(from, to flowgraph.NodeID) {
 	amount := min(p.excess[from], -p.excess[to])
 	for v := to; v != from; {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
 
-// pace is how many units others get in a race for one of repair, which reads
-// arcs here and there and not in sequence.
+// pace is how many units another solver gets in a race for one unit of repair. Repair reads arcs here and
+// there, others in sequence.
 func pace(s solver.Solver) int64 {
 	switch s.(type) {
 	case *netsimplex.Solver, *Solver:
@@ -24,8 +24,8 @@ func pace(s solver.Solver) int64 {
 	return 1
 }
 
-// effort is how much work of the simplex takes as long as some of repair: as its pace is, or less where repair reads many
-// arcs of one node in sequence at each step.
+// effort is how much work the simplex does in the time of some work of repair. That is its pace, or less
+// where repair reads many arcs of one node in sequence at each step.
 func effort(w solver.Work) int64 {
 	return min(pace(&netsimplex.Solver{})*w.Units, w.Units+stride*int64(w.Steps))
 }
@@ -52,8 +52,8 @@ type anew struct {
 	seq   flowgraph.Seq
 }
 
-// Solve goes on if n has not changed since the last call. It says CostRange of a
-// network that assignment does not take.
+// Solve goes on if n has not changed since the last call. It returns CostRange for a network that assignment
+// does not take.
 func (a *anew) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	if _, seq, _ := n.Changes(a.seq); a.units == nil || seq != a.seq {
 		units, ok := assignment.New(n)
@@ -68,7 +68,7 @@ func (a *anew) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result,
 // Name is not asked.
 func (a *anew) Name() string { return "assignment" }
 
-// cold is how much work an answer from zero takes, by the last one.
+// cold is how much work an answer from zero takes, judged by the last one.
 func (s *Solver) cold(n *flowgraph.Network) int64 {
 	return s.dear * int64(n.NumNodes()+n.NumArcs()) / 100
 }
@@ -79,9 +79,9 @@ func (s *Solver) learn(n *flowgraph.Network) {
 	s.ran = 0
 }
 
-// rivals returns who race for an answer after changes. On a network of single tasks that is repair and assignment from
-// zero. Elsewhere it is first repair and the simplex; once that has worked for half as long as an answer from zero takes, one from
-// zero takes the place of repair.
+// rivals returns who race for an answer after changes. On a network of single tasks that is repair and
+// assignment from zero. Elsewhere it is first repair and the simplex. When the simplex has worked for half as
+// long as an answer from zero takes, a solver from zero takes the place of repair.
 func (s *Solver) rivals(n *flowgraph.Network) (one, beside solver.Solver) {
 	switch {
 	case s.single:
@@ -96,8 +96,8 @@ func (s *Solver) rivals(n *flowgraph.Network) (one, beside solver.Solver) {
 	return s.chaser, s.fresh
 }
 
-// chase has the simplex start from where repair, which knows of all changes, has come to, unless an answer from zero takes
-// hardly longer than that does.
+// chase starts the simplex from where repair, which knows of all changes, has come to. If an answer from zero
+// takes hardly longer than that, it starts one from zero.
 func (s *Solver) chase(n *flowgraph.Network) {
 	if s.ran = 0; s.dear < 100*chasing {
 		s.fresh = New()
@@ -113,8 +113,8 @@ func (s *Solver) endRace() {
 	s.effort, s.challenger, s.anew, s.chaser, s.fresh = 0, nil, anew{}, nil, nil
 }
 
-// race advances two in quanta until one has an answer. When assignment refuses, the network is treated as one that is
-// not of single tasks, for good.
+// race advances two solvers in quanta until one has an answer. When assignment refuses, the network from then
+// on counts as one that is not of single tasks.
 func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
 	for {
 		if budget.Spent(total.Units) {
@@ -152,7 +152,7 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 	}
 }
 
-// handOver gives the answer of who overtook it to repair, which answers from then on.
+// handOver gives the answer of the one that overtook repair to repair, which answers from then on.
 func (s *Solver) handOver(n *flowgraph.Network, found solver.Result, total solver.Work) (solver.Result, error) {
 	s.patience -= s.patience / 4
 	s.repair.Adopt(n, found)

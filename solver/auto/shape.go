@@ -8,20 +8,22 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/parts"
 )
 
-// shape is what the first answer is chosen by.
+// shape is what decides who gives the first answer.
 type shape struct {
-	// layered: most arcs leave sources, which with them are size; single: sources
-	// of one unit are most of the nodes too, and go to few places in the end: where each place waits
-	// for one unit of its own, the simplex is faster than assignment.
+	// layered: most arcs leave sources; size counts these arcs and the sources. single: most nodes, too, are
+	// sources of one unit, and these go to few places in the end. Where each place waits for one unit of its
+	// own, the simplex is faster than assignment.
 	layered, single bool
-	// crowd: there are fewer of them than other nodes, and all have to pass the same few; apart:
-	// each could go first to a node of its own; likely: and many to one that is cheapest to them.
+	// Of sources of one unit that are fewer than other nodes. crowd: all have to pass the same few nodes.
+	// apart: each could go first to a node of its own. likely: and many of them to one that is cheapest to
+	// them.
 	crowd, apart, likely bool
 	size                 int64
-	// diffuse: relaxation may do: there are many nodes with some arcs each, none with very many, and flow begins at many, or none is
-	// supplied: then half as many nodes are enough.
+	// diffuse: relaxation may do. Many nodes have some arcs each, none has very many, and flow begins at
+	// many. supplied: flow begins at some. Where it begins at none, half as many nodes are enough to be
+	// diffuse.
 	diffuse, supplied bool
-	// level: all arcs have the same cost, which is not 0. There are very many trees of one cost then.
+	// level: all arcs have the same cost, which is not 0. Very many trees then have the same cost.
 	level bool
 }
 
@@ -56,8 +58,8 @@ func layers(n *flowgraph.Network) (f shape) {
 	return f
 }
 
-// heads counts to how many nodes open arcs of sources lead, and how many sources find one of those that are cheapest to them
-// free, one source after the other.
+// heads returns how many nodes open arcs of sources lead to. It also returns how many sources fit: they find
+// one of the nodes cheapest to them free, one source after the other.
 func heads(n *flowgraph.Network) (count, fit int64) {
 	const led, taken = 1, 2
 	state := make([]int8, n.NodeBound())
@@ -91,8 +93,8 @@ func heads(n *flowgraph.Network) (count, fit int64) {
 	return count, fit
 }
 
-// census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), sinks, and nodes at which flow begins;
-// widest is the most arcs of a node.
+// census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), sinks, and nodes
+// at which flow begins. widest is the most arcs of a node.
 type census struct{ arcs, sources, supply, sinks, origins, widest int64 }
 
 func (c *census) add(d census) {
@@ -104,7 +106,7 @@ func (c *census) add(d census) {
 	c.widest = max(c.widest, d.widest)
 }
 
-// count counts among some nodes.
+// count takes the census of nodes from..to−1.
 func count(n *flowgraph.Network, from, to int) (c census) {
 	for v := from; v < to; v++ {
 		id := flowgraph.NodeID(v)
@@ -128,9 +130,9 @@ func count(n *flowgraph.Network, from, to int) (c census) {
 	return c
 }
 
-// few tells whether so little flows through so many nodes that repair, which sends
-// it path by path, sees hardly any of them. Where most arcs are not of sources, ways are long; but
-// those around arcs that are worth filling rarely are.
+// few tells whether so little flows through so many nodes that repair, which sends it path by path, sees
+// hardly any of them. Ways are long where most arcs do not leave sources. But ways around arcs that are worth
+// filling rarely are.
 func few(n *flowgraph.Network, layered bool) bool {
 	most := int64(n.NumNodes() / fewNodes)
 	if volume, ok := n.Volume(); ok && volume <= most {
@@ -154,8 +156,8 @@ func few(n *flowgraph.Network, layered bool) bool {
 	return supply <= fewUnits && supply+worth <= most
 }
 
-// unpriced tells whether hardly any arc has a price, and not because most lie side by side between
-// a handful of nodes, where the simplex is done at once.
+// unpriced tells whether hardly any arc has a price. It is false where most arcs lie side by side between a
+// handful of nodes: there the simplex is done at once.
 func unpriced(n *flowgraph.Network) bool {
 	nodes, arcs := n.NumNodes(), n.NumArcs()
 	return freeArcs*(arcs-n.FreeArcs()) <= arcs && arcs <= nodes*nodes
@@ -179,10 +181,10 @@ func level(n *flowgraph.Network) bool {
 	return cost != 0
 }
 
-// narrowPart is for which part of the flow narrow arcs have room at most.
+// narrowPart: a narrow arc has room for at most one part of the flow in so many.
 const narrowPart = 8
 
-// narrow tells whether all open arcs have the same room, for so small a part of the flow.
+// narrow tells whether all open arcs are narrow, and have the same room.
 func narrow(n *flowgraph.Network) bool {
 	volume, ok := n.Volume()
 	room := int64(0)
