@@ -5,9 +5,10 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// Adopt forgets what s knows and has the next call of Solve start from a flow and potentials that another solver has of n: a good
-// guess does, as the answer to n as it was, or one that is half done. The flow must keep to the bounds, but it need not be balanced. It
-// is read here only. O(nodes + arcs).
+// Adopt forgets what s knows. The next call of Solve then starts from a flow and potentials that another
+// solver has of n. A good guess does, such as the answer to n before a change, or one that is half done. The
+// flow must keep to the bounds, but need not be balanced. Adopt reads guess, and does not keep it. O(nodes +
+// arcs).
 func (s *Solver) Adopt(n *flowgraph.Network, guess solver.Solution) {
 	*s = *New()
 	if n.NumNodes() == 0 || solver.Precheck(n, MaxBits) != solver.Optimal {
@@ -27,9 +28,9 @@ func adopted[C cost](n *flowgraph.Network, guess solver.Solution) *simplex[C] {
 	return s
 }
 
-// follow chooses a basis near the flow that was guessed: the arcs with flow between their bounds, but for those that close a cycle
-// of such, which go to the nearer bound; and to join the trees of these, arcs of reduced cost 0 by which more can be sent
-// towards the root. O(nodes + arcs).
+// follow chooses a basis near the flow that was guessed. It takes the arcs with flow between their bounds.
+// Those that close a cycle of such arcs go to the nearer bound. To join the trees, it takes arcs of reduced
+// cost 0 by which more can be sent towards the root. O(nodes + arcs).
 func (s *simplex[C]) follow(guess solver.Solution) {
 	for slot, a := range s.arcOf {
 		b := &s.bounds[slot]
@@ -78,7 +79,7 @@ func (s *simplex[C]) follow(guess solver.Solution) {
 	}
 }
 
-// forest is the trees that follow joins nodes to.
+// forest is the trees into which follow joins the nodes.
 type forest[C cost] struct {
 	*simplex[C]
 	between, tight joints
@@ -86,7 +87,7 @@ type forest[C cost] struct {
 	joined, tried  int     // up to where in order arcs between their bounds, and others, were looked at
 }
 
-// joints are, by node, arcs by which others may be joined to it.
+// joints are, by node, the arcs by which others may be joined to it.
 type joints struct {
 	first []int32 // where those of a node end, then where they begin; one more than nodes
 	slots []int32
@@ -127,7 +128,7 @@ func (f *forest[C]) each(add func(j *joints, v, slot int32)) {
 	}
 }
 
-// grow makes r the root of a tree, if it is in none, and joins to it what it can, also whole trees.
+// grow makes r the root of a tree, unless it is in one, and joins to it what it can, whole trees too.
 func (f *forest[C]) grow(r int32) {
 	if f.nodes[r].parent != none {
 		return
@@ -148,7 +149,7 @@ func (f *forest[C]) grow(r int32) {
 	}
 }
 
-// join hangs below v, in the tree of r, what is in no tree yet, or is the root of another.
+// join hangs below v, in the tree of r, nodes that are in no tree yet, and roots of other trees.
 func (f *forest[C]) join(r, v int32, by *joints) {
 	for _, slot := range by.slots[by.first[v]:by.first[v+1]] {
 		x := &f.slots[slot]

@@ -47,9 +47,9 @@ func (s *simplex[C]) rebuild() {
 	}
 }
 
-// balance computes the flow on the tree, from the leaves up. Where it breaks a
-// bound, or leaves no way to send more towards the root, the arc leaves at
-// the bound, and an artificial one carries the rest. It tells whether any did.
+// balance computes the flow on the tree, from the leaves up. An arc whose flow breaks a bound, or by which no
+// more could be sent towards the root, leaves at the bound; an artificial arc carries the rest. It tells
+// whether any arc left.
 func (s *simplex[C]) balance() bool {
 	for v := range s.root {
 		s.need[v] = 0
@@ -80,8 +80,8 @@ func (s *simplex[C]) balance() bool {
 	return left
 }
 
-// carry sends what the subtree of v has to its parent, or to the root if the arc
-// cannot take it; then it reports false.
+// carry sends what the subtree of v has to its parent. If the arc cannot take it, the root gets it, and carry
+// reports false.
 func (s *simplex[C]) carry(v int32) bool {
 	t := &s.nodes[v]
 	need, fits := s.need[v], true
@@ -119,8 +119,8 @@ func room(flow, upper int64) int64 {
 	return upper - flow
 }
 
-// reprice computes potentials from the root down. What hangs by an artificial arc keeps its level among the others, as
-// far as the artificial price stays above every path: its arcs then gain no more than they did.
+// reprice computes potentials from the root down. What hangs by an artificial arc keeps its level among the
+// others, as far as the artificial price stays above every path. Its arcs then gain no more than they did.
 func (s *simplex[C]) reprice() {
 	base := s.pi[s.root]
 	s.pi[s.root] = 0
@@ -140,7 +140,7 @@ func (s *simplex[C]) reprice() {
 	s.former = s.penalty
 }
 
-// level returns what a potential was without the artificial price, 0 if that is too much or it had none.
+// level returns what a potential was without the artificial price, or 0 if it had none or that is too much.
 func (s *simplex[C]) level(pi int64) int64 {
 	if pi < 0 {
 		pi += s.former
@@ -153,12 +153,12 @@ func (s *simplex[C]) level(pi int64) int64 {
 	return pi
 }
 
-// fewPivots is after how many pivots, at least, nodes get new places: a network that needs fewer lies
-// in the nearest caches.
+// fewPivots is how many pivots there must be before nodes get new places. A network that needs fewer lies in
+// the nearest caches.
 const fewPivots = 2048
 
-// renumber gives the nodes places in the order of the thread, so that a subtree lies in one piece,
-// and mostly stays so for as many pivots as there are nodes. It returns how much work that was.
+// renumber gives the nodes places in the order of the thread. A subtree then lies in one piece, and mostly
+// stays so for as many pivots as there are nodes. It returns the work that this took.
 func (s *simplex[C]) renumber() int64 {
 	to, place := s.child, int32(0)
 	for v := s.thread[s.root]; v != s.root; v = s.thread[v] {

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
-// crash chooses the first basis: where most arcs have room for all flow, one of cheapest paths to the ends; where all
-// flow ends at one node, one of paths to that, unless most waits on it. Elsewhere, and for nodes without a path, artificial
-// arcs do: pivots between trees that are deep from the beginning cost what they spare. It returns that node, whose flow
-// perhaps does not fit, or none.
+// crash chooses the first basis. Where most arcs have room for all flow, it is one of cheapest paths to the
+// ends. Where all flow ends at one node, it is one of paths to that, unless most flow would wait on it.
+// Elsewhere, and for nodes without a path, artificial arcs do: pivots between trees that are deep from the
+// beginning cost what they spare. It returns the one end if flow on paths to it may not fit, else none.
 func (s *simplex[C]) crash() int32 {
 	if s.byDistance() {
 		return none
@@ -26,11 +26,12 @@ func (s *simplex[C]) crash() int32 {
 	return end
 }
 
-// open has the cheapest arc that a source has to each end enter first, where there are several ends: where most of that is what is
-// wanted in the end, as in assignment, nearly all is done (the column minimum start of F. Glover, D. Karney, D. Klingman and
-// A. Napier, A computation study on start procedures, basis change criteria, and solution algorithms for transportation
-// problems, Management Science 20, 1974). An arc that is dearer than another one by which its source may reach ends through others, as
-// the price of a way around has it, would have to be left again.
+// open has the cheapest arc from a source to each end enter first, where there are several ends. Nearly all
+// is done then if most of these arcs are wanted in the end, as in assignment (the column minimum start of F.
+// Glover, D. Karney, D. Klingman and A. Napier, A computation study on start procedures, basis change
+// criteria, and solution algorithms for transportation problems, Management Science 20, 1974). It leaves out
+// arcs that are dearer than another arc by which the source may reach ends through other nodes. The dearer
+// one is the price of a way around, and would have to be left again.
 func (s *simplex[C]) open() {
 	const unknown = math.MinInt64
 	through := s.need // of a source: what its cheapest arc to another node than an end costs
@@ -59,7 +60,7 @@ func (s *simplex[C]) open() {
 	}
 }
 
-// through returns what the cheapest open arc out of the node costs that leads to a node which is no end, MaxInt64 where there is none.
+// through returns the least cost of an open arc from v to a node that is no end, or MaxInt64.
 func (s *simplex[C]) through(v flowgraph.NodeID) int64 {
 	least := int64(math.MaxInt64)
 	for _, ref := range s.net.Out(v) {
@@ -70,16 +71,16 @@ func (s *simplex[C]) through(v flowgraph.NodeID) int64 {
 	return least
 }
 
-// A smaller network than one of fewNodes takes the simplex hardly longer than it takes to find its shortest paths. A variable
-// for tests only.
+// fewNodes: the simplex solves a smaller network in hardly longer than it takes to find its shortest paths. A
+// variable for tests only.
 var fewNodes = 1024
 
 // hardly any is at most one in so many.
 const hardly = 4
 
-// byDistance chooses a forest of cheapest paths to the ends if no cost is negative and of all arcs, of those to the ends,
-// and of those paths hardly any is too narrow for all flow; else it reports false and has done nothing. What an end gets
-// too much, and what others lack, remains for pivots.
+// byDistance chooses a forest of cheapest paths to the ends. It does so if no cost is negative, and hardly
+// any arc, arc to an end, or path of the forest is too narrow for all flow. Else it reports false and has
+// done nothing. Pivots later deal with what an end gets too much and others lack.
 func (s *simplex[C]) byDistance() bool {
 	nodes := s.net.NumNodes()
 	if s.net.NegativeArcs() > 0 || nodes < fewNodes {
@@ -138,9 +139,9 @@ func (s *simplex[C]) byDistance() bool {
 	})
 }
 
-// byPaths chooses a forest of cheapest paths over usable arcs, each node to the end that is nearest (Dijkstra's algorithm,
-// Network Flows, §4.5), unless passed, which is told of each node and of the arc by which it leaves, or none, says no; then
-// it has done nothing.
+// byPaths chooses a forest of cheapest paths over usable arcs, each node to its nearest end (Dijkstra's
+// algorithm, Network Flows, §4.5). It tells passed of each node, and of the arc by which that leaves, or
+// none. If passed says no, byPaths reports false and has done nothing.
 func (s *simplex[C]) byPaths(ends []int32, usable func(flowgraph.ArcID) bool, passed func(v, slot int32) bool) bool {
 	price, pred := s.need, s.child
 	for v := range s.root {
@@ -176,8 +177,8 @@ func (s *simplex[C]) byPaths(ends []int32, usable func(flowgraph.ArcID) bool, pa
 	return true
 }
 
-// byBreadth chooses a tree of paths of few arcs to end, each node leaving by the cheapest arc to a node
-// passed before.
+// byBreadth chooses a tree of paths of few arcs to end. Each node leaves by the cheapest arc to a node passed
+// before.
 func (s *simplex[C]) byBreadth(end int32) {
 	const unseen, queued, passed = 0, 1, 2
 	stage, price, queue := s.child, s.need, append(s.sibling[:0], end)
@@ -207,9 +208,9 @@ func (s *simplex[C]) byBreadth(end int32) {
 	}
 }
 
-// byOrder chooses a tree of shortest paths to end over arcs that have room for all that flows there, if
-// the network is acyclic (Network Flows, §4.4); else it reports false and has done nothing. Where flow runs for what
-// it gains, as when a project is crashed, paths of few arcs would be the wrong ones.
+// byOrder chooses a tree of shortest paths to end, over arcs that have room for all that flows there, if the
+// network is acyclic (Network Flows, §4.4). Else it reports false and has done nothing. It is for flow that
+// runs for what it gains, as when a project is crashed: paths of few arcs would be the wrong ones.
 func (s *simplex[C]) byOrder(end int32) bool {
 	left, price, order := s.child, s.need, s.sibling[:0]
 	for v := range s.root {
@@ -264,17 +265,17 @@ func (s *simplex[C]) layered() bool {
 	return 2*arcs >= s.net.NumArcs()
 }
 
-// byWidth chooses a tree of cheapest paths to end over arcs that have room for all that flows there: it fits wherever
-// there are such paths.
+// byWidth chooses a tree of cheapest paths to end over arcs that have room for all that flows there. The tree
+// fits wherever there are such paths.
 func (s *simplex[C]) byWidth(end int32) {
 	demand := -s.net.Supply(s.idAt[end])
 	wide := func(a flowgraph.ArcID) bool { b := &s.bounds[s.slotOf[a]]; return b.upper-b.lower >= demand }
 	s.byPaths([]int32{end}, wide, func(int32, int32) bool { return true })
 }
 
-// crowded tells whether more of the supply does not fit on the first tree than does, as
-// where most sources like the same places best. Such a tree is worse than none: what
-// would be placed at once if it came first has to make way for the rest.
+// crowded tells whether more of the supply does not fit on the first tree than does, as where most sources
+// like the same places best. Such a tree is worse than none. What would be placed at once if it came first
+// has to make way for the rest.
 func (s *simplex[C]) crowded() bool {
 	var excess flowgraph.Int128
 	for v := range s.root {
@@ -288,9 +289,10 @@ func (s *simplex[C]) crowded() bool {
 	return excess.Sign() > 0
 }
 
-// waits tells whether most of the supply goes straight to the end on the first tree although a cheaper arc leads elsewhere, as
-// where tasks have a price of waiting, and most arcs to the end lie side by side, as where hosts are dearer the fuller they are.
-// All that is to be placed would have to leave such a tree, which holds one of those arcs in turn with all that is behind it.
+// waits tells whether most of the supply goes straight to the end on the first tree although a cheaper arc
+// leads elsewhere, as where tasks have a price of waiting. It does so only if most arcs to the end lie side
+// by side, as where hosts are dearer the fuller they are. All that is to be placed would have to leave such a
+// tree, which holds one of those arcs in turn with all that is behind it.
 func (s *simplex[C]) waits(end int32) bool {
 	into := s.net.In(s.idAt[end])
 	last := s.child

@@ -1,27 +1,26 @@
 // Package netsimplex is the primal network simplex method, cold and warm.
 //
-// A basis is a spanning tree over the nodes and one root; each node also has an
-// artificial arc to the root, priced above every path, so that a basis exists
-// for any supplies. The tree is kept strongly feasible (Cunningham 1976), which
-// excludes cycling. The entering arc comes from block search over the arcs in a
-// mixed order (both as measured best by Király and Kovács, Efficient
-// implementations of minimum-cost flow algorithms, 2012), joined with a short
-// list of good arcs that earlier pivots passed over (multiple partial pricing);
-// the tree is a preorder thread with sizes and last descendants, so that a pivot
-// costs the cycle and the potentials of the moved subtree. Theory in Ahuja,
-// Magnanti, Orlin, Network Flows, ch. 11.
+// A basis is a spanning tree over the nodes and one root. Each node also has an artificial arc to the root,
+// priced above every path, so that a basis exists for any supplies. The tree is kept strongly feasible
+// (Cunningham 1976), which excludes cycling. It is a preorder thread with sizes and last descendants, so that
+// a pivot costs the cycle and the potentials of the moved subtree.
+//
+// The entering arc comes from block search over the arcs in a mixed order (both as measured best by Király
+// and Kovács, Efficient implementations of minimum-cost flow algorithms, 2012). A short list of good arcs
+// that earlier pivots passed over joins it (multiple partial pricing). Theory in Ahuja, Magnanti, Orlin,
+// Network Flows, ch. 11.
 //
 // # Warm
 //
-// After changes the tree stays. Arcs that are gone leave it, flows on it are
-// computed anew, and wherever one breaks a bound or strong feasibility, its arc
-// leaves at the bound and an artificial arc takes what is over. That basis is
-// feasible, and few pivots from the next optimum if little changed. It costs
-// O(nodes) and a full round of pricing, O(arcs), whatever changed. What hangs by such an arc keeps its potentials,
-// so that no arc gains by that alone.
+// After changes the tree stays. Arcs that are gone leave it, and flows on it are computed anew. Wherever one
+// breaks a bound or strong feasibility, its arc leaves at the bound and an artificial arc takes what is over.
+// That basis is feasible, and few pivots from the next optimum if little changed. It costs O(nodes) and a
+// full round of pricing, O(arcs), whatever changed. What hangs by an artificial arc keeps its potentials, so
+// that no arc gains by that alone.
 //
-// From the flow and the potentials of another solver, also of one that has not ended ([Solver.Adopt]), a tree is grown of the arcs
-// whose flow is between their bounds, and of others of reduced cost 0 that can take more towards the root.
+// [Solver.Adopt] starts from the flow and the potentials of another solver, also of one that has not ended.
+// The tree is grown of the arcs whose flow is between their bounds, and of others of reduced cost 0 that can
+// take more towards the root.
 package netsimplex
 
 import (
@@ -42,9 +41,9 @@ type Solver struct {
 // either is a simplex of either width.
 type either interface {
 	solver.Solution
-	// Walked returns how many of the units of work since the network last changed pivots
-	// took to walk around cycles and to move subtrees, not to find the arcs to enter:
-	// most of them where the tree is deep. O(1).
+	// Walked returns how many units of work, since the network last changed, pivots took to walk around
+	// cycles and to move subtrees, not to find the arcs to enter. It is most of the work where the tree is
+	// deep. O(1).
 	Walked() int64
 	// Gaining counts the arcs of negative reduced cost, those that may yet enter. O(arcs).
 	Gaining() int

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// Each pivot looks at one block, or at two where a node has as many as dense arcs
-	// or where the pivots before, of which about so many as recent count, walked over
-	// more than a costly-th of a block's arcs in nodes. It is one where more than one
-	// arc in paying costs less than nothing: to find better ones spares few pivots then.
+	// A pivot looks at one block, or at two. It looks at two if a node has at least dense arcs, or if the
+	// pivots before, of which about recent count, walked over more nodes than one in costly of a block's
+	// arcs. It looks at one if more than one arc in paying costs less than nothing: better arcs spare few
+	// pivots then.
 	paying = 16
 	dense  = 12
 	costly = 6
@@ -26,11 +26,9 @@ type candidate struct {
 	slot    int32
 }
 
-// price returns the slot of the arc to enter, or none if no reduced cost is
-// negative. It looks at a block of 0.9 √m arcs or at two, and again at the best
-// arcs of blocks that earlier pivots passed over; the best of all enters. A block
-// of √m would be one column of the mixed order, as if each time the same nodes'
-// arcs were looked at.
+// price returns the slot of the arc to enter, or none if no reduced cost is negative. It looks at a block of
+// 0.9 √m arcs or at two, and again at the best arcs of blocks that earlier pivots passed over; the best of
+// all enters. A block of √m would be one column of the mixed order: arcs of the same nodes each time.
 func (s *simplex[C]) price(w *solver.Work) int32 {
 	for len(s.opening) > 0 {
 		slot := s.opening[0]
@@ -70,8 +68,8 @@ func (s *simplex[C]) price(w *solver.Work) int32 {
 // pays tells whether much of the flow runs for what it gains, not because it must.
 func (s *simplex[C]) pays() bool { return paying*s.net.NegativeArcs() > len(s.slots) }
 
-// reconsider drops from what was found earlier what would gain nothing now. What that is cannot be
-// foreseen, so there is no branch for it, here and in choose.
+// reconsider drops what was found earlier and would gain nothing now. Which that is cannot be foreseen, so
+// there is no branch for it, here and in choose.
 func (s *simplex[C]) reconsider() []candidate {
 	found, pi, k := s.found, s.pi, 0
 	for _, c := range found {
@@ -111,10 +109,10 @@ func (s *simplex[C]) choose() int32 {
 // negative is 1 if x < 0, else 0.
 func negative(x int64) int { return int(uint64(x) >> 63) }
 
-// cheapest returns the index of the least reduced cost and the cost, or −1 if none
-// is negative. A third of all time goes here: in a function of its own everything
-// stays in registers. Of four arcs there is one branch: hardly any is the cheapest so far.
-// Differences of reduced costs fit, as each is below 2⁶² in size.
+// cheapest returns the index of the least reduced cost and the cost, or −1 if none is negative. A third of
+// all time goes here: in a function of its own everything stays in registers. There is one branch for four
+// arcs, since hardly any is the cheapest so far. Differences of reduced costs fit, as each is below 2⁶² in
+// size.
 //
 //go:noinline
 func cheapest[C cost](slots []priced[C], pi []int64) (best int, least int64) {
@@ -153,8 +151,8 @@ func cheapest[C cost](slots []priced[C], pi []int64) (best int, least int64) {
 // reduced returns the reduced cost of x.
 func (x *priced[C]) reduced(pi []int64) int64 { return int64(x.cost) + at(pi, x.tail) - at(pi, x.head) }
 
-// at is pi[v] without the check that there is such a node, which would take half as long as all
-// the rest of cheapest. Tails and heads in slots always are places of nodes.
+// at is pi[v] without a check of the index. The check would take half as long as all the rest of cheapest.
+// Tails and heads in slots always are places of nodes.
 func at(pi []int64, v int32) int64 {
 	return *(*int64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(pi)), uintptr(uint32(v))*unsafe.Sizeof(pi[0])))
 }

@@ -14,13 +14,12 @@ const (
 
 const none = int32(-1)
 
-// cost is what a price of an arc is held in: 32 bits where all fit, so that more arcs lie in a
-// cache line, else 64.
+// cost is what holds the price of an arc: 32 bits where all prices fit, so that more arcs lie in a cache
+// line, else 64.
 type cost interface{ int32 | int64 }
 
-// priced is what pricing reads of an arc: one that is at its upper bound stands
-// here the other way round, so that those that would gain are those of negative
-// reduced cost, and those of the tree have none.
+// priced is what pricing reads of an arc. An arc at its upper bound stands here the other way round. So arcs
+// that would gain have a negative reduced cost, and those of the tree have none.
 type priced[C cost] struct {
 	cost       C
 	tail, head int32
@@ -32,16 +31,14 @@ type bound struct {
 	lower, upper int64 // upper < 0: no arc here
 }
 
-// node is a node of the tree. Its arc to the parent is the one in slot pred, or
-// the artificial one if pred is none. Half a cache line: all that the walk around
-// a cycle reads.
+// node is a node of the tree. Its arc to the parent is the one in slot pred, or the artificial one if pred is
+// none. It is half a cache line, and all that the walk around a cycle reads.
 type node struct {
 	parent, pred int32
 	size         int32 // nodes in the subtree; 0: no node here
 	last         int32 // last of the subtree in preorder
-	// How much more can run over the arc to the parent towards it and away from
-	// it; Infinite stays that. Away from it is the flow above the lower bound
-	// where the arc leads up.
+	// How much more can run over the arc to the parent, towards it and away from it; Infinite stays that. If
+	// the arc leads up, down is its flow above the lower bound.
 	up, down int64
 }
 
@@ -51,7 +48,7 @@ type simplex[C cost] struct {
 	slots []priced[C] // by slot, which is an arc's place in the mixed order
 }
 
-// base is what of a simplex holds no costs of arcs.
+// base is what a simplex holds besides costs of arcs.
 type base struct {
 	net *flowgraph.Network
 	seq flowgraph.Seq
@@ -59,7 +56,7 @@ type base struct {
 	// By slot.
 	state  []int8
 	bounds []bound
-	// lowered: there has been an arc with a lower bound. Without one, nothing flows on those at it.
+	// lowered: there has been an arc with a lower bound. Else arcs at their lower bound carry nothing.
 	lowered bool
 	arcOf   []int32
 	known   []int64 // flow of the last optimal result but the first; −1: to be listed

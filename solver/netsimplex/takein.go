@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// takeIn brings the copy up to date and makes a strongly feasible basis of what
-// is left of the last one; on the first call, of a guess if there is one, else of short paths, or of artificial
-// arcs alone. It returns how many nodes and arcs it compared.
+// takeIn brings the copy up to date and makes a strongly feasible basis of what is left of the last one. On
+// the first call it makes it of a guess if there is one, else of short paths, or of artificial arcs alone. It
+// returns how many nodes and arcs it compared.
 func (s *simplex[C]) takeIn(guess solver.Solution) int64 {
 	n := s.net
 	touched, next, complete := n.Changes(s.seq)
@@ -102,11 +102,12 @@ func (s *simplex[C]) growNodes() {
 // golden is 2⁶⁴ over the golden ratio.
 const golden = 0x9E3779B97F4A7C15
 
-// mix takes in all arcs, such that arcs side by side in a block of pricing are far
-// apart by number, and so of many nodes: they are columns of a square of which the rows are the arcs by number. It reads them
-// as they lie in memory. Each row begins at a column of its own (Fibonacci hashing, Knuth, The Art of Computer Programming,
-// vol. 3, §6.4): where nodes have as many arcs as a row, or half as many, a column would be one diagonal from node to node,
-// and a block have of each node one arc alone, to the neighbour of where the last one's leads.
+// mix takes in all arcs. Arcs side by side in a block of pricing are to be far apart by number, and so of
+// many nodes. So the arcs by number are the rows of a square, and blocks are of its columns. mix reads the
+// arcs as they lie in memory. Each row begins at a column of its own (Fibonacci hashing, Knuth, The Art of
+// Computer Programming, vol. 3, §6.4). Else, where nodes have as many arcs as a row, or half as many, a
+// column would be one diagonal from node to node: a block would have one arc of each node, to the neighbour
+// of where the last one's leads.
 func (s *simplex[C]) mix() {
 	n, m, slotOf, least := s.net, s.net.NumArcs(), s.slotOf, int64(0)
 	slots, state, bounds, arcOf := make([]priced[C], m), make([]int8, m), make([]bound, m), make([]int32, m)
@@ -149,8 +150,7 @@ func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
 	s.bounds[slot], s.state[slot] = bound{d.Lower, d.Upper}, atLower
 }
 
-// compare takes in one arc. One that is gone keeps its slot for the next of its
-// id.
+// compare takes in one arc. An arc that is gone leaves its slot to the next one with its id.
 func (s *simplex[C]) compare(a int32) {
 	d := s.net.Arc(flowgraph.ArcID(a))
 	slot := s.slotOf[a]
@@ -190,12 +190,12 @@ func (s *simplex[C]) compare(a int32) {
 	s.set(slot, d)
 }
 
-// roomy is how many slots there may be for each arc, besides a few, before those of arcs that are gone are given up. Variables for
-// tests only.
+// Slots of arcs that are gone are given up when there are more than roomy for each arc, besides someSlots.
+// Variables for tests only.
 var roomy, someSlots = 4, 4096
 
-// compact gives up the slots of arcs that are gone, of which none is known to have flow: after a network was much larger, all that
-// reads slots would take as long as then. O(slots).
+// compact gives up the slots of arcs that are gone; none of them may be known to have flow. Else, after a
+// network was much larger, all that reads slots would take as long as then. O(slots).
 func (s *simplex[C]) compact() {
 	to, k := make([]int32, len(s.slots)), int32(0)
 	for slot := range s.slots {
@@ -223,8 +223,8 @@ func (s *simplex[C]) compact() {
 	s.found, s.opening, s.scan = s.found[:0], nil, 0
 }
 
-// compareNodes takes in which nodes there are. All arcs of a node that is gone
-// are forgotten, so nothing hangs on it.
+// compareNodes takes in which nodes there are. Nothing hangs on a node that is gone, since all its arcs are
+// forgotten.
 func (s *simplex[C]) compareNodes() {
 	for v := range s.root {
 		t := &s.nodes[v]

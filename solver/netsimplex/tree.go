@@ -2,8 +2,8 @@ package netsimplex
 
 import "github.com/sluice-scheduler/sluice/flowgraph"
 
-// cycle is what the entering arc closes: flow is to run first → second over it,
-// and second → join → first in the tree.
+// cycle is what the entering arc closes. Flow is to run first → second over it, and second → join → first in
+// the tree.
 type cycle struct {
 	first, second, join int32
 	amount              int64
@@ -47,10 +47,9 @@ func (s *simplex[C]) pivot(slot int32) bool {
 	return true
 }
 
-// walk finds the join, the lowest common ancestor: subtrees grow strictly on the
-// way up. On the way it finds how much can run around. The last blocking arc in
-// the direction of the cycle from the join leaves; that keeps the tree strongly
-// feasible.
+// walk finds the join, the lowest common ancestor: subtrees grow strictly on the way up. On the way it finds
+// how much can run around. Of the blocking arcs, the last in the direction of the cycle from the join leaves.
+// That keeps the tree strongly feasible.
 func (s *simplex[C]) walk(c *cycle) {
 	u, v := c.first, c.second
 	least, most := c.amount, flowgraph.Infinite
