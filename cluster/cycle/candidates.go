@@ -16,15 +16,15 @@ const (
 	leastCandidates = 8
 	// spareCandidates is how many hosts a class begins with beyond those where its tasks would go.
 	spareCandidates = 4
-	// sampledHosts is among how many hosts those are counted that a class may choose from.
+	// sampledHosts is how many hosts are sampled to count those that a class may choose from.
 	sampledHosts = 512
-	// moreBidders is how many tasks beyond those that a host takes may be offered it in one pass.
+	// moreBidders: in one pass a host may be offered to so many tasks more than it takes.
 	moreBidders = 16
 )
 
-// optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
-// network, within the tolerance: the one in which every class has an arc to every host that has room for it. Anew, most of the
-// candidates of before may be full.
+// optimize brings the network up to date, solves it, and adds candidates until the flow is optimal, within
+// the tolerance, for the complete network: the one in which every class has an arc to every host with room
+// for it. anew says that most earlier candidates may be full.
 func (p *Planner) optimize(anew bool, budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
 	p.solves++
 	p.graph.dropSlots()
@@ -61,8 +61,8 @@ func (p *Planner) optimize(anew bool, budget solver.Budget, s *Stats, lap *laps)
 	}
 }
 
-// short reports whether the hosts have places, as the flow counts them, for less than twice the tasks that want one. Complexity:
-// the classes, and the hosts where there are many tasks.
+// short reports whether the hosts have places, as the flow counts them, for less than twice the tasks that
+// want one. Complexity: the classes, and the hosts where there are many tasks.
 func (p *Planner) short() bool {
 	var wanted, places int64
 	for _, c := range p.order {
@@ -88,10 +88,11 @@ type seekers struct {
 	units int64
 }
 
-// lacking lists the classes that have a node and no candidates, anew also those with fewer than wait: what is left of what they had
-// is too little to begin with. Those are behind that often have no place left to gain: by tier, of which a class may have units of several,
-// and by what they may gain; where places are short, before that, the one first that has the fewest hosts to choose from, since most tasks
-// are placed that way. The rows must be fresh.
+// lacking lists the classes that have a node and no candidates. With anew it also lists those with fewer than
+// tasks that wait: what is left of their candidates is too little to begin with. Classes that often have no
+// place left to gain come late. The order is by tier (a class may have units of several), then, where places
+// are short, by how few hosts the class can choose from, since that places most tasks, then by what it may
+// gain. The rows must be fresh.
 func (p *Planner) lacking(anew, short bool) (all []seekers) {
 	var sample []int32
 	if short {
@@ -120,7 +121,8 @@ func (p *Planner) lacking(anew, short bool) (all []seekers) {
 	return all
 }
 
-// sample returns those of about sampledHosts, the same ones in all calls, that have room for the smallest of what waits.
+// sample returns about sampledHosts hosts, less those without room for the smallest of what waits. All calls
+// take the same ones.
 func (p *Planner) sample() (hosts []int32) {
 	all := p.hosts.byIndex
 	for i := 0; i < len(all); i += 1 + len(all)/sampledHosts {
@@ -131,22 +133,22 @@ func (p *Planner) sample() (hosts []int32) {
 	return hosts
 }
 
-// offers is what one pass over the classes remembers of the hosts. All classes of a pass see the same potentials and would
-// ask for the same few hosts, so each asks at the price that those before it have left.
+// offers is what one pass over the classes remembers of the hosts. All classes of a pass see the same
+// potentials and would ask for the same few hosts. So each asks at the price that those before it have left.
 type offers struct {
 	pass   int
-	res    solver.Result    // by whose potentials the pass goes; its Solution is nil before there are any
+	res    solver.Result    // whose potentials the pass goes by; its Solution is nil before there are any
 	byHost []offer          // by index
 	bases  []flowgraph.Cost // by index: what one more task pays there beyond its start price; −1 where nobody has asked
-	asked  []int32          // the indices of those somebody has asked about that are not full
-	// fell is the last pass before which a base fell, and fellIn that for the hosts of a rack, by number; the first at least. What
-	// was found to be too dear since still is.
+	asked  []int32          // indices of hosts asked about that are not full
+	// fell is the last pass before which a base fell, fellIn the same for the hosts of a rack, by number; at
+	// least the first pass. What has been found too dear since then still is.
 	fell   int
 	fellIn []int
 
-	given  hostSet        // those that a class was offered in the pass, and others may start on yet
-	filled hostSet        // those that were found full in it
-	least  flowgraph.Cost // that one of these asks for its next unit
+	given  hostSet        // hosts that were offered in the pass, and on which others may still start
+	filled hostSet        // hosts that were found full in the pass
+	least  flowgraph.Cost // the least that one of the given hosts asks for its next unit
 	seeder seeder
 	vacant vacant // of a row with one class
 
@@ -156,17 +158,17 @@ type offers struct {
 
 type offer struct {
 	pass  int            // the pass that the rest belongs to
-	units int64          // that classes were offered in it
+	units int64          // units that classes were offered in it
 	base  flowgraph.Cost // the initial price of the host
 	after int64          // tasks that start there already
 	takes int64          // tasks that can start there together at most
-	ask   flowgraph.Cost // what the next unit is asked
+	ask   flowgraph.Cost // what the next unit is to pay for the place
 }
 
 // full reports whether nobody can start there without taking somebody's place.
 func (o *offer) full() bool { return o.after+o.units >= o.takes }
 
-// beginOffers begins a pass in which every host asks what it asks if nobody starts there.
+// beginOffers begins a pass in which every host asks as if nobody started there.
 func (p *Planner) beginOffers() {
 	o, n := &p.offers, len(p.hosts.byIndex)
 	if grow := n - len(o.byHost); grow > 0 {
@@ -184,14 +186,14 @@ func (p *Planner) beginOffers() {
 	}
 }
 
-// nextPass begins a pass in which what bases were is still known.
+// nextPass begins a pass in which the bases known so far still hold.
 func (p *Planner) nextPass() {
 	o, n := &p.offers, len(p.hosts.byIndex)
 	o.pass++
 	o.given, o.filled, o.least = o.given.empty(n), o.filled.empty(n), costmodels.MaxPrice
 }
 
-// ask has the pass go by the potentials of a solve, and notes what became cheaper by them.
+// ask has the pass go by the potentials of a solve, and notes what they made cheaper.
 func (p *Planner) ask(res solver.Result) {
 	o := &p.offers
 	o.res = res
@@ -218,7 +220,8 @@ func (p *Planner) offer(i int32) *offer {
 	return o
 }
 
-// base returns the initial price of a host: without the rest of the offer, which lies elsewhere in memory.
+// base returns the initial price of a host. It does not read the rest of the offer, which lies elsewhere in
+// memory.
 func (p *Planner) base(i int32) flowgraph.Cost {
 	if base := p.offers.bases[i]; base >= 0 {
 		return base
@@ -226,7 +229,7 @@ func (p *Planner) base(i int32) flowgraph.Cost {
 	return p.askFor(i)
 }
 
-// askFor is base where nobody has asked yet.
+// askFor is base for a host that nobody has asked about yet.
 func (p *Planner) askFor(i int32) (base flowgraph.Cost) {
 	o, h := &p.offers, p.hosts.byIndex[i]
 	switch {
@@ -242,8 +245,8 @@ func (p *Planner) askFor(i int32) (base flowgraph.Cost) {
 	return base
 }
 
-// give counts one more unit that a class was offered on the host. The price rises as the crowd's does from there on: where
-// that is level, many who want the host may have it in the same pass.
+// give counts one more unit that a class was offered on the host. The price rises as the crowd's does from
+// there on. Where that is level, many who want the host may have it in the same pass.
 func (p *Planner) give(i int32, o *offer) {
 	o.units++
 	o.ask = p.risen(i, o)
@@ -270,10 +273,10 @@ func (p *Planner) risen(i int32, o *offer) flowgraph.Cost {
 	return ask
 }
 
-// cheapest yields the hosts that are open to the class by the price of starting there: near ones first where the data
-// makes a difference, then all by the price they have for anybody. A host may come twice. One that costs more than to wait
-// for a better one is left out: the step of a tier says how much a pool claims, not how much a task hurries. The row must
-// be fresh, and stay as it is meanwhile.
+// cheapest yields the hosts that are open to the class by the price of starting there. Near ones come first,
+// if the place of the data makes a difference, then all by the price that they have for anybody. A host may
+// come twice. A host that costs more than waiting for a better one is left out: the step of a tier says how
+// much a pool claims, not how much a task hurries. The row must be fresh, and must not change meanwhile.
 func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 	return func(yield func(*host, flowgraph.Cost) bool) {
 		if !c.row.anyOpen() {
@@ -306,7 +309,7 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 	}
 }
 
-// floor returns what a start on one of the row's open hosts in the rack pays at least, with what it pays for the place, by the
+// floor returns what a start on one of the row's open hosts in the rack pays at least, with the place, by the
 // potentials of the pass.
 func (p *Planner) floor(r *row, rack int32) flowgraph.Cost {
 	o := r.inRack(rack)
@@ -322,8 +325,8 @@ func (p *Planner) floor(r *row, rack int32) flowgraph.Cost {
 	return o.least
 }
 
-// rowFloor returns what a start below that price on one of the row's open hosts pays at least, with what it pays for the place,
-// by the potentials of the pass: a class that gains nothing by it need not look at the hosts.
+// rowFloor returns what a start cheaper than end on one of the row's open hosts pays at least, with the
+// place, by the potentials of the pass. A class that gains nothing by it need not look at the hosts.
 func (p *Planner) rowFloor(r *row, end flowgraph.Cost) flowgraph.Cost {
 	f := &r.floor
 	if f.pass < p.offers.fell {
@@ -345,11 +348,12 @@ type proposal struct {
 	start flowgraph.Cost
 }
 
-// priceOut looks for the arcs that were left out and have a negative reduced cost, and adds hosts by them unless the flow is
-// as good as optimal. If every unit of a class that is supplied with n of them paid v less, v being the most that a missing
-// arc would save one, the potentials were feasible for the complete network. So its optimum is at most the sum of n·v below
-// the flow: that is allowed to be the tolerance for each task by single arcs, and a quarter more by their sum. What is left
-// then is many tasks that would all gain a little by the same host, and a solve for each that does.
+// priceOut looks for arcs that were left out and have a negative reduced cost, and adds hosts by them unless
+// the flow is as good as optimal. Let v be the most that a missing arc would save a unit of a class supplied
+// with n. If each such unit paid v less, the potentials would be feasible for the complete network. So its
+// optimum is at most the sum of n·v below the flow. Allowed is the tolerance for each task by single arcs,
+// and a quarter more by their sum. What is left then is many tasks that would each gain a little by the same
+// host, and a solve for each that does.
 func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 	p.graph.askWaiting(p.order, res)
 	p.graph.askRunning(res)
@@ -380,13 +384,14 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 	return false
 }
 
-// propose lists hosts whose missing arc has a negative reduced cost, a few times as many as tasks wait at most, and returns
-// the largest saving. No task pays less than nothing for the crowd, and no host further down the row is cheaper than
-// its price with the data elsewhere, so the look ends where that reaches what the class pays; only the near hosts are all
-// looked at.
+// propose lists hosts whose missing arc has a negative reduced cost, at most a few times as many as tasks
+// wait, and returns the largest saving. No task pays less than nothing for the crowd, and no host further
+// down the row is cheaper than its price with the data elsewhere. So the look ends where that reaches what
+// the class pays; only the near hosts are all looked at.
 //
-// What a class was offered before in the same pass is left to a later one only if that gains more by it. The first one to
-// look at a host sees it as it is, hence a pass without proposals means that there is nothing to add.
+// What a class was offered before in the same pass is left to a later one only if that gains more by it. The
+// first one to look at a host sees it as it is, hence a pass without proposals means that there is nothing to
+// add.
 func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
 	if !c.row.anyOpen() {
 		return 0

@@ -14,8 +14,9 @@ import (
 // maxNodes bounds the search for the cheapest victims on one host. What the search has found by then is used.
 const maxNodes = 1 << 12
 
-// choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, exactly for up to
-// maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
+// choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, and
+// prices it. It is exact for up to maxNodes sets. It returns nil if there is none. With moves, units that fit
+// elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	first, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
 	q, task := d.seek(c, moves), c.row.task
@@ -52,7 +53,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	return s.displacement(first)
 }
 
-// displacement returns what the search has found for the waiter, nil if his pool may not have it.
+// displacement returns what the search has found for the waiter, or nil if his pool may not have it.
 func (s *search) displacement(w waiter) *displacement {
 	c, h, task := s.class, s.host, s.class.row.task
 	if !s.stays() {
@@ -79,7 +80,7 @@ func (s *search) displacement(w waiter) *displacement {
 	return n
 }
 
-// start returns what the task pays for starting on the host when those are gone whom the search has found.
+// start returns what the task pays for starting on the host when the units found by the search are gone.
 func (s *search) start() (price flowgraph.Cost) {
 	l, r := s.d.p.labels, s.class.row.rule
 	if r == nil {
@@ -116,7 +117,7 @@ type contentPrice struct {
 	content int // of the host
 }
 
-// startAt is that of the planner, which asks a costmodels.Batcher once for hosts that are the same to it.
+// startAt is Planner.startAt, but asks a costmodels.Batcher only once for hosts that are the same to it.
 func (d *displacer) startAt(c *class, h *host) flowgraph.Cost {
 	if !d.p.model.Batches() {
 		return d.p.startAt(c, h)
@@ -140,12 +141,12 @@ type search struct {
 	quest   *quest
 	host    *host
 	room    space
-	most    space    // with all that may leave yet gone
+	most    space    // room if all that may still leave were gone
 	lacks   []string // dimensions that bind on the host
 	short   []string // see shortage
 	bundles []bundle
-	sums    []flowgraph.Cost // of the prices of the first bundles: none of them, one, and so on
-	largest amounts          // what one of them frees at the most
+	sums    []flowgraph.Cost // at k the prices of the first k bundles together
+	largest amounts          // the most that one of them frees
 	taken   []bundle
 	housed  []housed
 	nodes   int
@@ -159,10 +160,10 @@ type housed struct {
 	unit    *unit
 	host    *host
 	devices cluster.Devices
-	after   *cluster.Host // the record of the host with it and those before, nil while nobody has asked
+	after   *cluster.Host // record of the host with it and the units before, nil while nobody has asked
 }
 
-// leave gives the room that a bundle has on the host back, or takes it again.
+// leave adds the room that a bundle has on the host, or takes it away again, as sign says.
 func (s *search) leave(room *space, b bundle, sign int32) {
 	for _, u := range b.here {
 		room.add(u, sign)
@@ -188,8 +189,9 @@ func (s *search) enter(b bundle) bool {
 	return true
 }
 
-// leavesCompany reports whether enough of those whom the class has to be near stay when the bundle leaves beside those that are taken, and
-// of those whom others have to be near who have room held there.
+// leavesCompany reports whether enough tasks stay that others have to be near, if the bundle leaves beside
+// those taken: tasks that the class has to be near, and tasks that others with room held there have to be
+// near.
 func (s *search) leavesCompany(b bundle) bool {
 	lacks := func(x *leaf, h *host) bool {
 		n := x.among(b.units, h)
@@ -221,8 +223,9 @@ func (s *search) exit() {
 	s.count(b, 1)
 }
 
-// house returns where the unit would go beside those that are taken: the cheapest place for it alone, or another one where these leave it
-// no room there. Complexity: those taken, and the open hosts of the unit if it takes another one.
+// house returns where the unit would go beside those that are taken. That is the cheapest place for it alone,
+// or another one if these leave it no room there. Complexity: those taken, and the open hosts of the unit if
+// it takes another place.
 func (s *search) house(u *unit) (housed, bool) {
 	to, on := u.move.host, cluster.Devices{}
 	fits := func(h *host) (ok bool) {
@@ -239,7 +242,8 @@ func (s *search) house(u *unit) (housed, bool) {
 	return housed{unit: u, host: to, devices: on}, true
 }
 
-// beside returns the devices that the unit would have on the host beside those that are taken and would go there, if it fits.
+// beside returns the devices that the unit would have on the host, if it fits there beside those taken that
+// would go there.
 func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 	rec := h.rec
 	for i := range s.housed {
@@ -256,8 +260,9 @@ func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
 	return u.spec.Pick(rec)
 }
 
-// shortage lists the dimensions in which the pool of the class, where it has all that it is entitled to, takes no more than others of it leave:
-// those that bind on the host, and such of limits; all that it asks for if it has work of others leave. The rest it may borrow.
+// shortage lists the dimensions in which the pool of the class takes no more than others of it leave, if it
+// has all that it is entitled to. These are the dimensions that bind on the host, and those of limits. If the
+// pool has work of others leave, they are all that the class asks for. In the rest it may borrow.
 func (s *search) shortage() []string {
 	switch {
 	case s.quest.beyond == "":
@@ -272,7 +277,8 @@ func (s *search) shortage() []string {
 	return short
 }
 
-// stays reports whether the pools allow it that those leave who were found. What others leave, or move for, goes to claims only.
+// stays reports whether the pools allow the bundles that were found to leave. What others leave, or move for,
+// goes to claims only.
 func (s *search) stays() (ok bool) {
 	if s.quest.beyond == "" { // whoever leaves, it has no more by that
 		return true
@@ -281,8 +287,8 @@ func (s *search) stays() (ok bool) {
 	return ok
 }
 
-// couldStay leaves out those of the bundles that may not leave even if all do, and reports whether the pools could allow it that the others
-// leave, where nobody does elsewhere.
+// couldStay drops the bundles that may not leave even if all do. It reports whether the pools could allow the
+// others to leave, if nobody leaves elsewhere.
 func (s *search) couldStay() (ok bool) {
 	if !s.quest.full {
 		return true
@@ -295,7 +301,7 @@ func (s *search) couldStay() (ok bool) {
 	return ok
 }
 
-// without does something with the bundles counted as gone.
+// without calls do with the bundles counted as gone.
 func (s *search) without(bundles []bundle, do func()) {
 	for _, b := range bundles {
 		s.count(b, -1)
@@ -306,9 +312,10 @@ func (s *search) without(bundles []bundle, do func()) {
 	}
 }
 
-// allowed reports whether the pools allow it that the bundles leave, which are counted as gone: of what is short the pool of the class, and each
-// above it, ends with what it is entitled to, or at least with no more than it has; the rest it may borrow. What revocable tasks had is not
-// counted against it. Where it has all of something, work of others leaves only if as much of its own does.
+// allowed reports whether the pools allow the bundles, which are counted as gone, to leave. The pool of the
+// class, and each above it, has to end with what it is entitled to of what is short, or at least with no more
+// than it has; the rest it may borrow. What revocable tasks had is not counted against it. If it has all of
+// something, work of others leaves only if as much of its own does.
 func (s *search) allowed(bundles []bundle) bool {
 	gone, to := make([]pool.Unit, 0, len(bundles)), s.beneficiary()
 	for _, b := range bundles {
@@ -328,18 +335,19 @@ func (s *search) mayGain(to *pool.Beneficiary, b bundle) bool {
 	return b.units[0].move != nil || to.Stays(&from)
 }
 
-// beneficiary returns a task of the class as one for which others might be stopped on the host, given what has been planned so far.
+// beneficiary returns a task of the class for which others might be stopped on the host, given what has been
+// planned so far.
 func (s *search) beneficiary() pool.Beneficiary {
 	return s.d.p.ledger.Beneficiary(s.class.group.unit(1), s.lacks)
 }
 
-// givesBack reports whether the pool of the class has less by the bundle of what it has too much of.
+// givesBack reports whether the bundle takes from the pool of the class something of which it has too much.
 func (s *search) givesBack(b bundle) bool {
 	u := b.units[0]
 	return u.move == nil && s.quest.outlook.giving[u.group.index] == givesBack
 }
 
-// enough reports whether there is room when those that are taken have left, and the pools allow that.
+// enough reports whether there is room when the taken bundles have left, and the pools allow that.
 func (s *search) enough() bool {
 	return s.room.takes(s.host, s.class.row.task) && (!s.quest.full || s.allowed(s.taken))
 }
@@ -354,7 +362,8 @@ func (s *search) count(b bundle, sign int64) {
 	}
 }
 
-// suffice reports whether there was room if all bundles left, whatever the pools say of the last ones when the first are gone.
+// suffice reports whether there would be room if all bundles left, whatever the pools say of the last ones
+// when the first are gone.
 func (s *search) suffice() bool {
 	if len(s.bundles) == 0 {
 		return false
@@ -366,8 +375,8 @@ func (s *search) suffice() bool {
 	return s.most.takes(s.host, s.class.row.task)
 }
 
-// greedy takes the cheapest bundles until the task fits, which gives the search a first bound, if it gets there: one that the
-// pools allow may stand in the way of another.
+// greedy takes the cheapest bundles until the task fits. That gives the search a first bound, if it gets
+// there: a bundle that the pools allow may stand in the way of another.
 func (s *search) greedy() {
 	var price flowgraph.Cost
 	for _, b := range s.bundles {
@@ -399,24 +408,24 @@ func (s *search) sum() {
 	}
 }
 
-// amounts are such of the fixed dimensions.
+// amounts are amounts of the fixed dimensions.
 type amounts [cluster.NumDimensions]int64
 
-// raise makes them those of the resources where these have more.
+// raise raises each amount to that of the resources, where that is more.
 func (a *amounts) raise(r *cluster.Resources) {
 	for d, v := range r.Fixed {
 		a[d] = max(a[d], v)
 	}
 }
 
-// add adds those of the resources, so many times.
+// add adds the resources n times.
 func (a *amounts) add(r *cluster.Resources, n int64) {
 	for d, v := range r.Fixed {
 		a[d] += v * n
 	}
 }
 
-// cover reports whether they are as much as is asked for of each fixed dimension.
+// cover reports whether the amounts are at least what r asks for in each fixed dimension.
 func (a *amounts) cover(r *cluster.Resources) bool {
 	for d, v := range r.Fixed {
 		if v > a[d] {
@@ -426,7 +435,8 @@ func (a *amounts) cover(r *cluster.Resources) bool {
 	return true
 }
 
-// coverExcess reports whether they are as much of what lacks as the quest has too much of, or asks for.
+// coverExcess reports whether the amounts are as much as the quest has too much of, or as it asks for if that
+// is less. It looks at the dimensions that lack, or at all if the quest gains.
 func (a *amounts) coverExcess(q *quest, lack *cluster.Resources) bool {
 	for d, n := range q.excess.Fixed {
 		if (lack.Fixed[d] > 0 || q.gains) && min(n, q.class.group.request.Fixed[d]) > a[d] {
@@ -436,7 +446,7 @@ func (a *amounts) coverExcess(q *quest, lack *cluster.Resources) bool {
 	return true
 }
 
-// times returns how often they have to be freed, at least, for what lacks, and once in any case.
+// times returns how often, at least, the amounts have to be freed for what lacks; never less than once.
 func (a *amounts) times(lacks cluster.Resources) int {
 	n := int64(1)
 	for d, lack := range lacks.Fixed {
@@ -447,7 +457,7 @@ func (a *amounts) times(lacks cluster.Resources) int {
 	return int(n)
 }
 
-// try decides on the bundles from i on, given those taken at the price.
+// try decides on the bundles from i on. Those taken so far cost price.
 func (s *search) try(i int, price flowgraph.Cost) {
 	if s.nodes++; s.nodes > maxNodes {
 		return
@@ -492,7 +502,7 @@ func (s *search) try(i int, price flowgraph.Cost) {
 	}
 }
 
-// alike reports whether both give the same, and wherever the one may leave the other may as well.
+// alike reports whether both bundles give the same, and each may leave wherever the other may.
 func (p *Planner) alike(a, b bundle) bool {
 	if len(a.units)+len(b.units) > 2 {
 		return false
@@ -524,8 +534,8 @@ func (d *displacer) bundles(q *quest, h *host, w *want) []bundle {
 	return all
 }
 
-// isFirst reports whether the unit of that index is the first task of its gang on the host, of those that do not vacate it: there the gang
-// is listed. Complexity: the units of the host.
+// isFirst reports whether the unit of index i is the first of its gang on the host, among those that do not
+// vacate it. There the gang is listed. Complexity: the units of the host.
 func (h *host) isFirst(i int) bool {
 	u := h.units[i]
 	return !slices.ContainsFunc(h.units, func(v *unit) bool {
@@ -533,7 +543,8 @@ func (h *host) isFirst(i int) bool {
 	})
 }
 
-// mayLeave reports whether the unit, with those that leave together with it, may leave for the class whatever the pools say.
+// mayLeave reports whether the unit, with those that leave together with it, may leave for the class,
+// whatever the pools say.
 func (d *displacer) mayLeave(c *class, u *unit) bool {
 	if u.leaves() || u.group == c.group && (c.group.key.gang || u.row == c.row.key.rowKey) || u.host.makesWay(u) || c.row.rule.clings(u) || !d.mayGo(u) {
 		return false
@@ -559,7 +570,7 @@ func (d *displacer) bundle(u *unit) bundle {
 	return d.bundleOf(u)
 }
 
-// mayGo reports whether the unit may be asked to leave now. Where that is only a matter of time, there is a plan then.
+// mayGo reports whether the unit may be asked to leave now. If it may later, it sets an alarm for that time.
 func (d *displacer) mayGo(u *unit) bool {
 	if u.host == nil || !u.group.displaceable() {
 		return false
@@ -573,7 +584,7 @@ func (d *displacer) mayGo(u *unit) bool {
 	return false
 }
 
-// rested returns when the unit may be asked again, 0 if it never was.
+// rested returns when the unit may be asked again, 0 if it never was asked.
 func (u *unit) rested(hysteresis time.Duration) cluster.Time {
 	if u.last == 0 {
 		return 0
@@ -590,7 +601,8 @@ func (d *displacer) findMove(u *unit) bool {
 	return true
 }
 
-// refuge returns where the unit would go, nil for nowhere. What it has found it knows as long as nothing else is planned.
+// refuge returns where the unit would go, nil for nowhere. The answer is remembered while nothing else is
+// planned.
 func (d *displacer) refuge(u *unit) *move {
 	if u.job.Preemption.Kill || u.job.Revocable {
 		return nil // being asked to leave ends it, or nothing is kept for it elsewhere
@@ -606,8 +618,8 @@ func (u *unit) moveTo(h *host, with cluster.Devices, r *rule) *move {
 	return &move{host: h, nomination: nomination{spec: u.spec, devices: with, set: u.set, rule: r}}
 }
 
-// otherRoom returns the cheapest host but its own that suits, and on which the unit fits now, with what it has there, and the price;
-// nil if there is none.
+// otherRoom returns the cheapest host other than own that suits and where the unit fits now, with its devices
+// there, and the price. It returns nil if there is none.
 func (p *Planner) otherRoom(u *unit, own *host, suits func(*rule, *host) bool) (*move, flowgraph.Cost) {
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
@@ -624,8 +636,8 @@ func (p *Planner) otherRoom(u *unit, own *host, suits func(*rule, *host) bool) (
 	return nil, 0
 }
 
-// loss is what is lost when the unit leaves: the work it has done, by its priority, beside what it has lost to others before.
-// So those that have left already leave last, and the loss goes round.
+// loss is what is lost when the unit leaves: the work it has done, by its priority, and what it has lost to
+// others before. So units that have left before leave last, and the loss goes round.
 func (d *displacer) loss(u *unit) flowgraph.Cost {
 	if u.started == 0 {
 		return u.owed

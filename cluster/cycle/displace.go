@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// Displacement is room that is made for waiting tasks: what is held for them, and who leaves for it. All of it is carried
-// out, or nothing.
+// Displacement is room that is made for waiting tasks: what is held for them, and who leaves for it. It is
+// carried out as a whole, or not at all.
 type Displacement struct {
 	Holds   []Held
 	Victims []Victim
@@ -46,7 +46,7 @@ func (n *nomination) hold(h *host, until cluster.Time) cluster.Hold {
 	return cluster.Hold{Host: h.id, GPUs: n.devices.GPUs, Ports: n.devices.Ports, Until: until}
 }
 
-// alternatives is how many other hosts are told of to those who leave.
+// alternatives is how many other hosts are named to those who leave.
 const alternatives = 3
 
 // displacement is one waiting unit, the host it is to have, and who leaves that host for it.
@@ -55,22 +55,22 @@ type displacement struct {
 	host    *host
 	nominee *nomination
 	leave   []bundle
-	victims []*unit        // those of leave, once it is chosen
-	price   flowgraph.Cost // of the victims and of starting there
+	victims []*unit        // the units of leave, once it is chosen
+	price   flowgraph.Cost // what the victims lose and the start there costs
 	next    options        // the next best hosts, cheapest first
-	tier    cluster.Tier   // that the unit was admitted in
-	due     cluster.Time   // when the room is held no longer at the latest; 0 for no such time
+	tier    cluster.Tier   // in which the unit was admitted
+	due     cluster.Time   // until when the room is held at the latest; 0 for no limit
 	step    int            // displacements with the same step are carried out together
 }
 
-// displacementOn has a unit of the class come to the host, for which nobody leaves yet.
+// displacementOn has a unit of the class come to the host. Nobody leaves for it yet.
 func (c *class) displacementOn(h *host, w waiter, with cluster.Devices) *displacement {
 	return &displacement{class: c, host: h, nominee: &nomination{spec: c.row.task, devices: with, set: w.set, rule: c.row.rule}}
 }
 
-// displace makes room for units that wait although their pools may claim room for them: the strongest claims first, among
-// equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
-// goes in vain: in the end every one who can stay stays.
+// displace makes room for units that wait although their pools may claim room for them. The strongest claims
+// come first, among equals the hardest to place. Each unit takes the host where those who leave lose least.
+// None of those leaves in vain: in the end everyone who can stay stays.
 func (p *Planner) displace(in Input, out *Output) {
 	d := p.displacer(out)
 	p.unbind()
@@ -118,8 +118,8 @@ func (p *Planner) displace(in Input, out *Output) {
 	d.reserve()
 }
 
-// recede makes room for those who only borrow where revocable tasks hold more than the slack: others are placed as if these were not
-// there. They alone leave for it, after what they leave for claims.
+// recede makes room for those who only borrow, if revocable tasks hold more than the slack: others are placed
+// as if these were not there. Only revocable tasks leave for it, after what they leave for claims.
 func (p *Planner) recede(in Input, out *Output) {
 	if in.KeepAll || !p.hosts.lendsTooMuch() {
 		return
@@ -144,8 +144,8 @@ func (p *Planner) recede(in Input, out *Output) {
 	d.emit()
 }
 
-// mayBorrow reports whether the next of the class has no claim for which anybody else leaves: none, or one that its pool cannot have as long
-// as others of it stay.
+// mayBorrow reports whether no others than revocable tasks leave for the next task of the class: it has no
+// claim, or one that its pool cannot have as long as others of it stay.
 func (p *Planner) mayBorrow(c *class) bool {
 	return !c.key.group.revocable && (c.claims() == 0 || !p.ledger.Stays(c.group.unit(1)))
 }
@@ -157,7 +157,8 @@ func (p *Planner) receding(out *Output) displacer {
 	return d
 }
 
-// mayRecede reports whether revocable tasks could leave for one of the class, which has no host, if that only borrows.
+// mayRecede reports whether revocable tasks could leave for a task of the class, which has no host, if it
+// only borrows.
 func (p *Planner) mayRecede(c *class, in *Input, out *Output) bool {
 	if in.KeepAll || !p.mayBorrow(c) || c.together() || !p.hosts.lendsTooMuch() {
 		return false
@@ -167,7 +168,7 @@ func (p *Planner) mayRecede(c *class, in *Input, out *Output) bool {
 	return d.look(c, false, nil).Len() > 0
 }
 
-// dominant returns the largest share that the request has of any dimension of the total, in millionths.
+// dominant returns the largest share of any dimension of the total that the request asks for, in millionths.
 func dominant(request, total cluster.Resources) int64 {
 	return costmodels.DominantShare(&request, &total, 1000, math.MaxInt32)
 }
@@ -180,19 +181,19 @@ type displacer struct {
 	now     cluster.Time
 	borrows bool // see recede
 	done    []*displacement
-	hit     []*unit // victims, in the order in which they were chosen
-	freed   []int   // displacements of earlier passes that have a victim less
+	hit     []*unit // victims of this pass, in the order in which they were chosen
+	freed   []int   // displacements of earlier passes that have lost a victim
 	step    int
 	first   []*displacement // see precede
 
 	soon    bool                              // see comesSoon
-	bide    map[cluster.PoolPath]cluster.Time // where claims that wait for that, until then, went to those next
-	later   bool                              // what this plan may not do yet is sought, see roomAt
+	bide    map[cluster.PoolPath]cluster.Time // until when claims of the pool wait for what comes soon, if they went to those next
+	later   bool                              // seeks also what this plan may not do yet, see roomAt
 	forming map[cluster.JobUID]bool           // gangs that this plan places members of
 	yield   []*host                           // see moving
-	listed  int                               // clock of hosts when it was listed
+	listed  int                               // clock of hosts when yield was listed
 	within  map[*limit][]*insiders            // see inside; for look-up
-	barren  map[barren]int                    // clock then; for look-up
+	barren  map[barren]int                    // value: the clock then; for look-up
 	starts  map[contentPrice]flowgraph.Cost   // for look-up
 
 	gangs   map[cluster.JobUID]*gangBundle // for look-up
@@ -205,7 +206,7 @@ type displacer struct {
 	chance  []*host                        // scratch
 }
 
-// displacer returns one with which nothing is planned yet beside what the plan has so far.
+// displacer returns one with nothing planned beside what the plan has so far.
 func (p *Planner) displacer(out *Output) displacer {
 	d := displacer{p: p, out: out, now: p.now, fruitless: newFruitless(), forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
 	for i := range out.Placements {
@@ -214,11 +215,11 @@ func (p *Planner) displacer(out *Output) displacer {
 	return d
 }
 
-// fruitless is what searches have found out that found no room: it serves others of the same kind, also in the passes that follow if nothing
-// is planned in between.
+// fruitless is what searches without success have found out. It serves others of the same kind, also in later
+// passes if nothing is planned in between.
 type fruitless struct {
-	vain  map[errand]int     // who found no host, and the clock then
-	unmet map[likeGang]unmet // gangs that found no room for all of them, since somebody else did
+	vain  map[errand]int     // errands without a host, and the clock then
+	unmet map[likeGang]unmet // gangs without room for all of them, since anybody last found some
 	rests bool               // somebody may not be asked to leave yet
 	at    stillness
 }
@@ -227,7 +228,7 @@ func newFruitless() fruitless {
 	return fruitless{vain: map[errand]int{}, unmet: map[likeGang]unmet{}}
 }
 
-// stillness is a state of a plan in which, as long as it is the same, nobody comes, leaves or has room held.
+// stillness is a state of a plan. While it is the same, nobody comes, leaves or has room held.
 type stillness struct {
 	instant
 	clock int // of hosts
@@ -235,29 +236,31 @@ type stillness struct {
 
 func (p *Planner) still() stillness { return stillness{p.instant(), p.hosts.clock} }
 
-// errand is what decides whether room can be made for a class: its inputs only decide at what price.
+// errand is what decides whether room can be made for a class. Its inputs only decide at what price.
 type errand struct {
 	row            *row
 	group          *group
 	moves, patient bool
 }
 
-// likeGang is what gangs have in common of which one finds room for all of it where another one of the same size does.
+// likeGang is what gangs of one size have in common if one of them finds room for all of it wherever another
+// does.
 type likeGang struct {
 	row            *row
 	group          groupKey // without the job
 	moves, patient bool
 }
 
-// unmet is a gang that found no room for all of it: how many it needs yet, and what waiting costs each. One that found none for any is as one
-// that needs one, whatever that costs.
+// unmet is a gang that found no room for all of it: how many tasks it still needs, and what waiting costs
+// each. A gang that found no room for any counts as one that needs one, whatever that costs.
 type unmet struct {
 	count int64
 	price flowgraph.Cost
 }
 
-// likeGang returns what a gang is like; false for what is none, or where it matters which job it is: to its own rules or those of others, to
-// limits, to the shares of a leaf, or since others of it are on hosts.
+// likeGang returns what a gang is like. It returns false for what is no gang, and where it matters which job
+// it is: to its own rules or those of others, to limits, to the shares of a leaf, or since others of it are
+// on hosts.
 func (d *displacer) likeGang(c *class, what errand) (likeGang, bool) {
 	k, g := c.key.group, c.group
 	if !k.gang || k.gated || d.later || d.borrows || c.row.rule != nil || c.limited.Rule != pool.RuleNone || g.running+g.leaving+g.ending > 0 ||
@@ -284,7 +287,7 @@ func (c *class) seeks() int64 {
 	return c.claims()
 }
 
-// serve makes room for count units of a class, as many as can be served; where they start together for all or none.
+// serve makes room for up to count units of a class, or for all or none if they start together.
 func (d *displacer) serve(c *class, moves bool, count int64) {
 	what := errand{c.row, c.group, moves, d.patient(c)}
 	if at, known := d.vain[what]; known && at == d.p.hosts.clock {
@@ -321,7 +324,7 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 	}
 }
 
-// serveOn does that on hosts that were looked at, and reports whether it has made room for anybody.
+// serveOn does that on hosts that were looked at. It reports whether it has made room for anybody.
 func (d *displacer) serveOn(c *class, hosts []*host, all *options, moves bool, count int64) bool {
 	began, together := len(d.done), c.together()
 	looked := began
@@ -359,8 +362,8 @@ func (d *displacer) serveOn(c *class, hosts []*host, all *options, moves bool, c
 	return len(d.done) > began
 }
 
-// cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room goes, so one that costs
-// no more now than the next one did when that was looked at is the cheapest.
+// cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room goes.
+// So one that costs no more now than the next one did when that was looked at is the cheapest.
 func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 	for all.Len() > 0 {
 		h := heap.Pop(all).(option).host
@@ -384,7 +387,8 @@ func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 	return nil
 }
 
-// apply takes a displacement into the plan, unless somebody who was to move has lost the place to go to.
+// apply takes a displacement into the plan. It fails if a victim that was to move has lost the place to go
+// to.
 func (d *displacer) apply(n *displacement) bool {
 	for i, u := range n.victims {
 		if u.move != nil && !d.findMove(u) {
@@ -399,7 +403,7 @@ func (d *displacer) apply(n *displacement) bool {
 	return true
 }
 
-// pledge holds the room of a displacement, of whose victims each is struck, for its unit.
+// pledge holds the room of a displacement for its unit. All victims have been struck.
 func (d *displacer) pledge(n *displacement) {
 	n.tier = n.class.tier()
 	n.class.take(1)
@@ -439,8 +443,8 @@ func (d *displacer) withdraw(h *host, n *nomination) {
 	d.p.withhold(h)
 }
 
-// precede counts the task as if it had come to its host, for those of its gang that have to be spread evenly with it: they come one
-// after the other in one step. To all others it only waits, to which wait goes back.
+// precede counts the task as if it had come to its host, for those of its gang that have to be spread evenly
+// with it: they come one after the other in one step. For all others it only waits, and wait returns to that.
 func (d *displacer) precede(n *displacement) {
 	if n.class.evens() {
 		d.first = append(d.first, n)
@@ -455,7 +459,7 @@ func (d *displacer) wait() {
 	d.first = d.first[:0]
 }
 
-// stands reports whether the rule, which holds on the host, does so where those who precede only wait.
+// stands reports whether the rule, which holds on the host, still does if those who precede only wait.
 func (d *displacer) stands(r *rule, h *host) (holds bool) {
 	if r == nil || len(d.first) == 0 {
 		return true
@@ -516,7 +520,8 @@ func (d *displacer) retract(u *unit) {
 	}
 }
 
-// reprieve lets every victim stay who can, also of earlier passes: the dearest first, a gang as a whole, until none can.
+// reprieve lets victims stay, also those of earlier passes: the dearest first, a gang as a whole, until none
+// can.
 func (d *displacer) reprieve() {
 	for _, n := range d.done {
 		d.p.gain(n.class.group)
@@ -538,8 +543,8 @@ func (d *displacer) reprieve() {
 	}
 }
 
-// pays reports whether the units leave so that their own pool, or one above, or their job or user in a leaf that is fair, can
-// take something from others without ending beyond what it is entitled to.
+// pays reports whether the units leave so that somebody takes something from others without ending beyond
+// what it is entitled to: their own pool, one above it, or their job or user in a leaf that is fair.
 func (d *displacer) pays(units []*unit) bool {
 	all := sumOf(units)
 	takes := func(n *displacement) bool {
@@ -550,7 +555,7 @@ func (d *displacer) pays(units []*unit) bool {
 	return slices.ContainsFunc(d.p.done, takes) || slices.ContainsFunc(d.done, takes)
 }
 
-// canStay reports whether the units, if they stay, leave to everybody what is promised.
+// canStay reports whether the units, if they stay, leave everybody what is promised.
 func (d *displacer) canStay(units []*unit) bool {
 	if !d.withinLimits(units) {
 		return false
@@ -581,17 +586,20 @@ func (p *Planner) note(h *host, k cluster.TaskKey, g *group) {
 	p.crowded = append(p.crowded, h)
 }
 
-// makesWay reports whether the plan starts one of the unit's own on its host: then it is not the unit that leaves.
+// makesWay reports whether the plan starts a task of the unit's own job or group on its host. Then the unit
+// is not the one to leave.
 func (h *host) makesWay(u *unit) bool {
 	return slices.ContainsFunc(h.arrivals, func(a arrival) bool { return a.job == u.task.Job() || a.group == u.group })
 }
 
-// losesTo reports whether the plan asks one of the job or the group to leave the host: then it is not another of these that starts there.
+// losesTo reports whether the plan asks a task of the job or the group to leave the host. Then no other task
+// of these starts there.
 func (h *host) losesTo(job cluster.JobUID, g *group) bool {
 	return slices.ContainsFunc(h.units, func(u *unit) bool { return u.victim && (u.task.Job() == job || u.group == g) })
 }
 
-// forgetPlan takes back what the last plan noted beside the snapshot: what has come of it is in the next one.
+// forgetPlan takes back what the last plan noted beside the snapshot. What came of it is in the next
+// snapshot.
 func (p *Planner) forgetPlan() {
 	for _, h := range p.crowded {
 		if len(h.nominated) > 0 {

@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// maxRounds bounds how often what did not fit is solved again; what is left then is inserted one by one.
+// maxRounds bounds how often what did not fit is solved again. What is left then is inserted task by task.
 const maxRounds = 5
 
-// maxPasses bounds how often claims that cannot be met are passed on to those next in their pools. One pass more is for those who have a
-// host and were not reached.
+// maxPasses bounds how often claims that cannot be met are passed on to those next in their pools. One more
+// pass is for those who have a host and were not reached.
 const maxPasses = 6
 
-// secondLook is how long after a cycle that starts something those are looked at again who have a claim and found no room: who starts now
-// may be asked to leave for them then.
+// secondLook is how long after a cycle that starts something tasks with a claim that found no room are looked
+// at again. By then those who started may be asked to leave for them.
 const secondLook = time.Second
 
-// plan places what can be placed, and makes room for what its pool may claim room for. It reports whether others may start in the
-// next plan, since this one starts what lets them, or kept them from a host.
+// plan places what can be placed, and makes room for claims. It reports whether others may start in the next
+// plan: because this one starts what lets them, or because it kept them from a host.
 func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.wakeAt, p.patient, p.made, p.cut, p.barred, p.unfinished = 0, false, p.made[:0], false, false, false
 	if p.due != 0 && in.Now >= p.due { // time may have done for those that were to be passed over
@@ -95,8 +95,8 @@ func (p *Planner) noteStart(g *group) {
 	}
 }
 
-// mayStop reports whether units of the class with a claim, also one that waits for a limit, or that went to those next in its pool, have
-// no room and might have somebody leave who starts in this cycle.
+// mayStop reports whether a claim of the class has no room, and tasks that start in this cycle might leave
+// for it. Claims that wait for a limit, or were passed on in the pool, count too.
 func (p *Planner) mayStop(c *class) bool {
 	if !c.passed && c.allClaims() == 0 {
 		return false
@@ -113,7 +113,7 @@ func (p *Planner) mayStop(c *class) bool {
 	}
 }
 
-// fitsBeside reports whether a task of the class, which depends on where others are, has room now.
+// fitsBeside reports whether a task of the class has room now, if the class depends on where others are.
 func (p *Planner) fitsBeside(c *class) bool {
 	if c.open() == 0 || c.skipped || c.row.rule == nil {
 		return false
@@ -122,8 +122,8 @@ func (p *Planner) fitsBeside(c *class) bool {
 	return h != nil
 }
 
-// anyRoom reports whether some host has room, in each dimension by itself, for the smallest of what waits. Complexity: classes and
-// hosts.
+// anyRoom reports whether some host has room, in each dimension by itself, for the smallest of what waits.
+// Complexity: classes and hosts.
 func (p *Planner) anyRoom() bool {
 	s := smallestOf(p.order)
 	for i, h := range p.hosts.byIndex {
@@ -199,10 +199,11 @@ func (p *Planner) fit(c *class, h *host, limit int64) int64 {
 	return p.below(c, h, 0, c.row.fit(h, limit))
 }
 
-// commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
-// reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut
-// wait until that is placed: they would have the room that it is to have. If the flow is solved again, hosts may keep room for that.
-// No more start on a host than the model answers for (ration).
+// commit places what the flow sends to hosts, as far as it fits there exactly, the class first that gains
+// most. It reports whether something was cut that fits elsewhere. A gang is placed whole or not at all.
+// Weaker tiers wait until what was cut is placed: else they would take the room that it is to have. If the
+// flow is solved again, hosts may keep room for what was cut. No more tasks start on a host than the model
+// answers for (ration).
 func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) {
 	order := p.byWorth(func(c *class) bool { return c.node != flowgraph.NoNode })
 	flows := make([][]share, len(order))
@@ -260,8 +261,8 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 	return cut && p.someFits()
 }
 
-// ration lets as many tasks start on a host as the model answers for: those that gain most, among equals large ones,
-// then those that cost least.
+// ration lets as many tasks start on a host as the model answers for. Those that gain most come first, among
+// equals large ones, then those that cost least.
 func ration(order []*class, flows [][]share) {
 	type bid struct {
 		class *class
@@ -287,8 +288,8 @@ func ration(order []*class, flows [][]share) {
 	}
 }
 
-// commitShares places as many of the shares as fit beside what hosts keep, and returns how many had to be cut. Where
-// places open as others fill, it goes over them again as long as that helps.
+// commitShares places as many of the shares as fit beside what hosts keep, and returns how many tasks were
+// cut. Where places open as others fill, it repeats that as long as it helps.
 func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep) (cut int64) {
 	for some := range slices.Chunk(shares, ahead) {
 		p.reading = p.reading[:0]
@@ -312,7 +313,8 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*
 	return cut
 }
 
-// goesFirst compares classes by who is placed first: the one that gains most, of equals a large one, which finds no room beside others later.
+// goesFirst compares classes by who is placed first: the one that gains most, and among equals a large one,
+// which finds no room beside others later.
 func goesFirst(a, b *class) int {
 	return cmp.Or(cmp.Compare(b.worth(), a.worth()), int(one(b.large)-one(a.large)))
 }
@@ -329,7 +331,7 @@ func (p *Planner) byWorth(of func(*class) bool) []*class {
 	return order
 }
 
-// someFits reports whether a task waits that has room somewhere.
+// someFits reports whether some waiting task has room somewhere.
 func (p *Planner) someFits() bool {
 	for some := range slices.Chunk(p.order, block) {
 		for _, c := range p.refreshed(some, func(i int) bool { return some[i].open() > 0 && !some[i].skipped }) {
@@ -341,8 +343,8 @@ func (p *Planner) someFits() bool {
 	return false
 }
 
-// refreshed returns those of the classes that are asked next, at most a block, with their rows in line: together that takes a fraction of
-// what it takes one after the other. The list is good until the next call.
+// refreshed returns those of the classes that are asked next, at most a block, with their rows in line.
+// Together that takes a fraction of the time of one after the other. The list is good until the next call.
 func (p *Planner) refreshed(classes []*class, asked func(i int) bool) []*class {
 	p.asking = p.asking[:0]
 	for i, c := range classes {
@@ -390,14 +392,17 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 }
 
 const (
-	// turns is in how many parts classes that gain alike are inserted at most, so that they go beside each other.
+	// turns is into how many parts classes that gain alike are inserted at most, so that they go beside each
+	// other.
 	turns = 64
-	// turnPrices is how many prices that may take: in each turn every class may have to look at every host again.
+	// turnPrices is how many prices the turns may take: in each, every class may have to look at every host
+	// again.
 	turnPrices = 1 << 25
 )
 
-// insert places waiting tasks where they fit, without a flow, tier by tier, so that nobody borrows what a claim could have
-// had; in each the classes that gain most first, and those that gain alike by turns.
+// insert places waiting tasks where they fit, without a flow. It goes tier by tier, so that nobody borrows
+// what a claim could have had. In each tier the classes that gain most come first, those that gain alike by
+// turns.
 func (p *Planner) insert(out *Output) {
 	for tier := range cluster.NumTiers {
 		order := p.byWorth(func(c *class) bool { return c.tier() == tier })
@@ -412,7 +417,7 @@ func (p *Planner) insert(out *Output) {
 	}
 }
 
-// takeTurns inserts what is left of the classes in their strongest tier, which is the same.
+// takeTurns inserts what is left of the classes in their strongest tier, which all have in common.
 func (p *Planner) takeTurns(out *Output, classes []*class) {
 	tier := classes[0].tier()
 	parts := make([]int64, len(classes))
@@ -438,9 +443,9 @@ func (p *Planner) takeTurns(out *Output, classes []*class) {
 	}
 }
 
-// insertPart places tasks of the class in its strongest tier on its cheapest hosts, at most as many as the part, and reports
-// whether more may be placed. A class that rather waits than pays for the cheapest host is left, and says when it may think
-// otherwise.
+// insertPart places at most part tasks of the class, in its strongest tier and on its cheapest hosts. It
+// reports whether more may be placed. A class that rather waits than pays for the cheapest host is left, and
+// notes when that may change.
 func (p *Planner) insertPart(out *Output, c *class, tier cluster.Tier, part int64) bool {
 	switch {
 	case c.row.rule.unbegun():
@@ -470,7 +475,7 @@ func (p *Planner) insertPart(out *Output, c *class, tier cluster.Tier, part int6
 	return c.left[tier] > 0
 }
 
-// best returns the cheapest host that the class would rather take than wait, nil if there is none.
+// best returns the cheapest host that the class would rather take than wait, or nil.
 func (p *Planner) best(c *class) (best *host, price flowgraph.Cost) {
 	p.rows.refresh(c.row)
 	for h, start := range p.cheapest(c) {

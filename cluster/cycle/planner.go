@@ -21,16 +21,17 @@ type Input struct {
 	// Rescan says that Changes is not complete: everything is read anew, as in the first call.
 	Rescan bool
 	Now    cluster.Time
-	// KeepAll asks nobody to leave, whoever waits.
+	// KeepAll: nobody is asked to leave, whoever waits.
 	KeepAll bool
-	// Budget limits each solve; zero is no limit. When it is spent the waiting tasks are inserted without a flow.
+	// Budget limits each solve; zero is no limit. When it is spent, waiting tasks are placed without a flow.
 	Budget solver.Budget
 	// Stopwatch measures the phases for Stats. It has no influence on the plan and may be nil.
 	Stopwatch func() time.Duration
-	// Policy to plan by from now on; nil, or the one in use: as before. Another one begins a new network.
+	// Policy is what to plan by from now on. Nil, or the one in use, changes nothing. Another one begins a
+	// new network.
 	Policy *Policy
-	// Knowledge is what was learned from runs, nil for nothing. It is a pointer to what does not change: another pointer
-	// has prices worked out anew.
+	// Knowledge is what was learned from runs, nil for nothing. What it points to must not change. Another
+	// pointer makes the planner work out prices anew.
 	Knowledge costmodels.Knowledge
 }
 
@@ -51,16 +52,18 @@ type Output struct {
 	Placements []Placement
 	// Displacements make room for waiting tasks. Each is carried out whole or not at all.
 	Displacements []Displacement
-	// Ended lists the tasks whose holds end in vain: they wait again.
+	// Ended lists the tasks whose holds end without a start: they wait again.
 	Ended []cluster.TaskKey
-	// Pools describes all pools, by path, as they were admitted before anything was placed. The caller must not modify it.
+	// Pools describes all pools, by path, as they were admitted before anything was placed. The caller must
+	// not modify it.
 	Pools []pool.Status
-	// WakeAt is when time alone may change the plan; 0 for never. The caller runs another cycle then.
+	// WakeAt is when time alone may change the plan; 0 for never. The caller then runs another cycle.
 	WakeAt cluster.Time
-	// Patient reports that some task rather waits than goes where there is room; at WakeAt it may think otherwise.
+	// Patient reports that some task rather waits than goes where there is room. At WakeAt that may change.
 	Patient bool
 	Stats   Stats
-	// Shadow compares the plan with that of the policy's shadow; nil where there is none, or not in this cycle.
+	// Shadow compares the plan with that of the policy's shadow. It is nil without one, or if it did not plan
+	// in this cycle.
 	Shadow *Comparison
 }
 
@@ -86,8 +89,8 @@ func (p Phase) String() string { return phaseNames[p] }
 // Stats says what a cycle did.
 type Stats struct {
 	Durations    [NumPhases]time.Duration
-	Classes      int   // with waiting tasks, after the cycle
-	Waiting      int   // tasks, after the cycle
+	Classes      int   // classes with waiting tasks, after the cycle
+	Waiting      int   // waiting tasks, after the cycle
 	Nodes, Arcs  int   // of the network, after the cycle
 	NodesTouched int64 // added, removed or given another supply
 	ArcsTouched  int64 // added, removed, re-priced or re-bounded
@@ -97,15 +100,15 @@ type Stats struct {
 	Objective    int64 // of the last solve
 	Inserted     int   // placements that the flow did not make
 	Preemptions  int   // tasks asked to leave, to wait again or to end
-	Revoked      int   // of them: for nobody, since what they ran on is used
+	Revoked      int   // of these, for no other task: what they ran on is used
 	Migrations   int   // tasks asked to move
 	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
 	LimitedBy string
-	// Cost is what the tasks that this cycle placed pay for starting, each as it was decided, and those that wait for
-	// waiting, in milliseconds; the steps of tiers left out.
+	// Cost is what the tasks placed in this cycle pay for starting, each as it was decided, and what the
+	// waiting ones pay for waiting. It is in milliseconds, without the steps of tiers.
 	Cost  int64
-	Model string // that gave the prices
-	Fault string // why it is not the policy's own, "" if it is
+	Model string // name of the model that gave the prices
+	Fault string // why it is not the policy's own model, "" if it is
 }
 
 // Options bounds what a plan may do to running work.
@@ -114,16 +117,17 @@ type Options struct {
 	MaxDisplaced int
 	// Hysteresis is how long a task that was asked to leave is left alone afterwards.
 	Hysteresis time.Duration
-	// Patience is how long a task whose claim goes beyond its pool's reservation leaves other pools' tasks alone while as
-	// much as all such claims want comes free by itself in that time.
+	// Patience is how long a task waits before it has tasks of other pools leave, if its claim goes beyond
+	// its pool's reservation. It waits only while as much as all such claims want comes free by itself in
+	// that time.
 	Patience time.Duration
 	// HoldFor is how long room is held beyond the time that those who leave have for it.
 	HoldFor time.Duration
 	// ReserveAfter is how long a task with a claim waits before a host is kept for it.
 	ReserveAfter time.Duration
-	// Tolerance is how much of its price a task may lose because a host that would save it no more is not looked for; a quarter
-	// of it is what the tasks may lose on average because the search ends. The price of a flow is at most both together times
-	// the tasks above that of the complete network. 0: it is that price exactly.
+	// Tolerance is how much of its price a task may lose: a host that would save it no more is not looked
+	// for. As the search ends, tasks may lose a quarter of it more on average. So a flow costs at most
+	// 1¼·Tolerance for each task more than that of the complete network; with 0 it costs no more.
 	Tolerance flowgraph.Cost
 }
 
@@ -150,23 +154,23 @@ type Planner struct {
 	freeIndices []int    // of groups that are gone
 	waiting     map[cluster.TaskKey]entry
 	units       radix.Map[unit]           // bound and held tasks, by key
-	held        map[cluster.TaskKey]*unit // those with a hold
+	held        map[cluster.TaskKey]*unit // held tasks, by key
 	keys        map[cluster.JobUID]*jobKey
 
 	cores     map[cluster.JobUID]*core // of gangs, by job
 	scattered map[cluster.JobUID]bool  // jobs with holds that end in this plan
-	arrived   map[cluster.JobUID]int64 // tasks that start in this plan where room was held for them, by job
+	arrived   map[cluster.JobUID]int64 // number of tasks that start in this plan where room was held for them, by job
 
 	looked   looked
 	labels   *labels
-	ripening cluster.Alarms // of waiting tasks of which a preference gives way later; some may wait no more
-	ripest   int            // alarms: where there are more, most are of those
+	ripening cluster.Alarms // when a preference of a waiting task gives way; some may wait no more
+	ripest   int            // with more alarms than this, most may be of tasks that wait no more
 	now      cluster.Time   // of the cycle
 	snap     *cluster.Snapshot
-	lost     map[cluster.JobUID]int64   // ready instances that the plan stops or moves
-	scarce   map[cluster.JobUID]int64   // services that bore no more in the last plan: how many more they bear, at the least since
-	kept     bool                       // the last cycle was to ask nobody to leave
-	started  map[cluster.PoolPath]int32 // the lowest priority of those that start and may be asked to leave, by pool
+	lost     map[cluster.JobUID]int64   // by service: ready instances that the plan stops or moves
+	scarce   map[cluster.JobUID]int64   // services that could spare no more in the last plan, with the least that they could spare since
+	kept     bool                       // the last cycle had KeepAll
+	started  map[cluster.PoolPath]int32 // by pool: the lowest priority of tasks that start and may be asked to leave
 
 	admission *pool.Admission
 	status    []pool.Status // of the last admission
@@ -176,31 +180,31 @@ type Planner struct {
 	markets   markets
 	options   Options
 	churn     churn                         // of this plan
-	calm      map[cluster.PoolPath]uint32   // most that one cycle may ask to leave, of the pools that bound it
+	calm      map[cluster.PoolPath]uint32   // by pool: how many at most one cycle may ask to leave, where the pool bounds it
 	limits    []*limit                      // by path
 	limitsOf  map[cluster.PoolPath][]*limit // by leaf
 	crowded   []*host                       // with nominations or arrivals of the last plan
 	victims   []*unit                       // of the last plan
-	hit       []*unit                       // of these, those who leave for others
-	done      []*displacement               // for whom they leave
-	outlooks  []*outlook                    // asked for last first
+	hit       []*unit                       // victims of earlier passes that leave for others
+	done      []*displacement               // displacements of earlier passes
+	outlooks  []*outlook                    // the last one asked for comes first
 	fruitless fruitless                     // of the last pass of displacements
-	overdrawn []*host                       // that changed and have revocable tasks
+	overdrawn []*host                       // hosts that changed and have revocable tasks
 
 	round      costmodels.Round
-	known      consulted // what round.Known is, if anything is known
+	known      consulted // round.Known, if anything is known
 	census     costmodels.Census
 	made       []made          // starts of the plan in progress
 	cut        bool            // something did not fit where the flow sent it
-	unfinished bool            // the last plan passed claims on as often as one may, and more were to be passed on
-	changed    bool            // something happened since the last plan that passed nobody over from its beginning
-	due        cluster.Time    // when time alone may do for those that the next plan passes over, 0 for never
-	barred     bool            // a lid kept somebody from a host that the next plan may start him on
+	unfinished bool            // the last plan made all the passes that it may, and claims were left to pass on
+	changed    bool            // something happened since the last plan that passed over nobody at its beginning
+	due        cluster.Time    // when time alone may help those that the next plan passes over, 0 for never
+	barred     bool            // a lid kept a task from a host on which the next plan may start it
 	counts     []int64         // see keep
 	solves     int             // networks brought up to date so far
 	moves      bool            // running tasks may be moved by the flow
-	stuck      map[*unit]bool  // of them, those that could not go where it sent them; for look-up
-	sent       map[*link]int64 // what of the flow of links is running tasks that moved; for look-up
+	stuck      map[*unit]bool  // running tasks that could not go where the flow sent them; for look-up
+	sent       map[*link]int64 // how much of a link's flow is running tasks that moved; for look-up
 	joined     []*host         // with guests that this plan placed
 	planned    cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt     cluster.Time    // see Output.WakeAt
@@ -209,7 +213,7 @@ type Planner struct {
 	asking     []*class // see refreshed
 	reading    []*host  // see readAhead
 	fetched    int64
-	yielded    bool // the last plan left a host, with room for somebody with a hold elsewhere, to others
+	yielded    bool // in the last plan a task with room held elsewhere left a host to others
 	moved      bool // a task was bound, left or went to wait since the last admission
 	dirty      bool // something happened since the last solve that may let a task be placed
 	primed     bool // the first call is done
@@ -238,7 +242,7 @@ func (p *Planner) reset() {
 	p.census, p.joined = costmodels.Census{}, nil
 }
 
-// Run plans one cycle. The plan is worth nothing if the model has a fault then.
+// Run plans one cycle. If the model has a fault then, the plan is worth nothing.
 func (p *Planner) Run(in Input) Output {
 	out := Output{Stats: Stats{Model: p.model.Name()}}
 	lap := newLaps(in.Stopwatch)

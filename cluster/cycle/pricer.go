@@ -17,15 +17,15 @@ type pricer struct {
 	model *guard.Guard
 	round costmodels.Round
 
-	hosts   []*host // that are next
+	hosts   []*host // the next ones
 	fetched int64   // see readAhead
 
-	block []*row // that is priced, nil for none; what follows is of it
+	block []*row // the rows that are being priced, or nil; what follows is about it
 
 	requests []*costmodels.Request // of the rows that were priced last
-	listed   uint64                // these
+	listed   uint64                // which rows those are
 	priced   [contentsKept]priced
-	oldest   int // of these
+	oldest   int // index in priced
 
 	needs  []need                        // by index of the row
 	least  [cluster.NumDimensions]ladder // what the rows need
@@ -36,15 +36,15 @@ type pricer struct {
 	counts []int32
 }
 
-// priced is what starts cost on a host, and on all that are the same to the model.
+// priced is what starts cost on a host, and on all hosts that are the same to the model.
 type priced struct {
 	content int // −1 for none
 	alike   signature
-	rows    uint64           // that it is open to: bit k is the row of index k
-	prices  []flowgraph.Cost // of each of them
+	rows    uint64           // the rows that it is open to: bit k is the row of index k
+	prices  []flowgraph.Cost // for each of these rows
 }
 
-// need is the room that a start takes of what is listed for each host.
+// need is the room that a start takes, in the dimensions that are listed for each host.
 type need [cluster.NumDimensions]int64
 
 func (r *row) need() need {
@@ -63,14 +63,14 @@ func needOf(fixed *[cluster.NumDimensions]int64) (n need) {
 	return n
 }
 
-// ladder answers which rows of a block have enough with so much of one dimension.
+// ladder answers which rows of a block need no more than a given amount of one dimension.
 type ladder struct {
-	steps []int64  // what the rows need, least first; none before somebody asks
-	rows  []uint64 // those of as many steps
+	steps []int64  // what the rows need, least first; empty before somebody asks
+	rows  []uint64 // at k the rows of the first k steps, as bits
 	top   int64    // the last step
 }
 
-// enough returns the rows that need no more than there is.
+// enough returns the rows that need no more than room.
 func (l *ladder) enough(room int64) uint64 {
 	n, _ := slices.BinarySearch(l.steps, room+1)
 	return l.rows[n]
@@ -99,8 +99,8 @@ func (w *pricer) renew(t *hosts, together []*row, c *changed) {
 	}
 }
 
-// find lists for each row, of at most a block, the slots of those hosts that are open, as far as they belong to its head. It goes
-// from host to host and not from row to row: what a host is made of lies all over the memory.
+// find lists, for each row of at most a block, the slots of those hosts that are open and belong to its head.
+// It goes from host to host, not from row to row: what a host is made of lies all over the memory.
 func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) {
 	w.begin(together)
 	for k := range together {
@@ -153,7 +153,8 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 	}
 }
 
-// bring brings a row in line by what was found, in the order of the hosts, and leaves it sorted.
+// bring brings a row in line with what was found, which comes in the order of the hosts, and leaves it
+// sorted.
 func (w *pricer) bring(r *row, found *[]slot, c *changed) {
 	if c.all {
 		r.list(w, found)
@@ -164,7 +165,7 @@ func (w *pricer) bring(r *row, found *[]slot, c *changed) {
 	r.shorten()
 }
 
-// begin makes the pricer ready for the rows, which it may be already.
+// begin makes the pricer ready for the rows, unless it is.
 func (w *pricer) begin(together []*row) {
 	if len(w.block) == len(together) && &w.block[0] == &together[0] {
 		return
@@ -199,8 +200,8 @@ func (w *pricer) climb(d int) {
 	}
 }
 
-// decided returns of which of the rows room in the fixed dimensions is all that it takes on hosts like this one, and of which it
-// depends on more: bit k is the row of index k.
+// decided tells for rows, on hosts like this one: sure are those for which room in the fixed dimensions is
+// all that it takes, maybe those that depend on more. Bit k is the row of index k.
 func decided(together []*row, which uint64, h *host) (sure, maybe uint64) {
 	for ; which != 0; which &= which - 1 {
 		k := bits.TrailingZeros64(which)
@@ -214,7 +215,7 @@ func decided(together []*row, which uint64, h *host) (sure, maybe uint64) {
 	return sure, maybe
 }
 
-// open returns the rows that the host, of which that is known, is open to.
+// open returns which of the sure and maybe rows, see decided, the host is open to.
 func (w *pricer) open(together []*row, sure, maybe uint64, h *host, room *[cluster.NumDimensions]int64) uint64 {
 	fits := sure | maybe
 	for d := range w.least {
@@ -235,7 +236,8 @@ func (w *pricer) open(together []*row, sure, maybe uint64, h *host, room *[clust
 	return fits
 }
 
-// opened returns what is known of a host that is open to the same rows as this one, and the same to the model: where they go by room.
+// opened returns what is known of a host that is open to the same rows and the same to the model, or nil. It
+// looks only if room decides for all rows.
 func (w *pricer) opened(h *host, byRoom bool) *priced {
 	for i := range w.priced {
 		if x := &w.priced[i]; byRoom && x.content == h.content && x.alike == h.alike {
@@ -245,7 +247,8 @@ func (w *pricer) opened(h *host, byRoom bool) *priced {
 	return nil
 }
 
-// known returns what is known of a host that is open to those rows, and the same to the model as this one: where it batches.
+// known returns what is known of a host that is open to those rows and the same to the model as this one, or
+// nil. It looks only if the model batches.
 func (w *pricer) known(h *host, rows uint64, batches bool) *priced {
 	for i := range w.priced {
 		if x := &w.priced[i]; batches && x.content == h.content && x.rows == rows {
@@ -271,7 +274,7 @@ func (w *pricer) ask(together []*row, rows uint64, h *host) *priced {
 	return x
 }
 
-// merge replaces in the head of the row what changed by the slots that were found, which are sorted.
+// merge replaces the changed hosts in the head of the row by the slots that were found, which are sorted.
 func (w *pricer) merge(r *row, found []slot, c *changed) {
 	kept := r.head[:0]
 	for _, s := range r.head {
@@ -297,8 +300,8 @@ const (
 	fewSlots = 64 // below it a sort by comparisons is faster
 )
 
-// sorted returns slots that come in the order of their hosts in the order of their prices, and may keep the slice that it
-// was given. Complexity: linear, unless prices differ by 2^22 or more.
+// sorted returns slots by price, given in the order of their hosts. It may keep the slice that it was given.
+// Complexity: linear, unless prices differ by 2^22 or more.
 func (w *pricer) sorted(found []slot) []slot {
 	if len(found) < fewSlots {
 		slices.Sort(found)

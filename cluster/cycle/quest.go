@@ -7,31 +7,32 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
-// quest is whom a class might have leave, on whatever host and for whatever it lacks there, as long as nothing else is planned.
-// Few classes find anybody, and those who look in vain look at every host.
+// quest is whom a class might have leave, on whatever host and for whatever it lacks there. It holds as long
+// as nothing else is planned. Few classes find anybody, and those who look in vain look at every host.
 type quest struct {
 	class   *class
 	moves   bool
 	at      int // clock of hosts
 	patient bool
-	to      pool.Beneficiary  // which lacks all that it asks for
-	beyond  cluster.PoolPath  // where it may not have more, unless somebody leaves; see pool.Ledger
-	full    bool              // so on the same host: it is for no limit, for which somebody may leave elsewhere
-	excess  cluster.Resources // then: what has to leave there of its own for that of others to leave
-	gains   bool              // and its pool, or one above, has work of others leave in this plan
-	vain    bool              // nobody might who would change that
-	outlook *outlook          // nil if so
-	wants   []*want           // that were asked for
+	to      pool.Beneficiary  // who gains, as if it lacked all that it asks for
+	beyond  cluster.PoolPath  // pool that may not have more unless somebody of it leaves; see pool.Ledger
+	full    bool              // such a task has to leave on the same host; for a limit it might be elsewhere
+	excess  cluster.Resources // if full: how much of its own has to leave there before that of others
+	gains   bool              // and in this plan its pool, or one above, has work of others leave
+	vain    bool              // nobody might leave who would change that
+	outlook *outlook          // nil if vain
+	wants   []*want           // asked for so far
 }
 
-// want is a quest on hosts that lack the same: what lacks in fewer dimensions may have fewer leave.
+// want is a quest on hosts that lack the same dimensions. With fewer of them, fewer may be asked to leave.
 type want struct {
 	lacks  []string         // dimensions
-	to     pool.Beneficiary // which lacks those
-	giving []giving         // by index of the group, of those that give for some want
+	to     pool.Beneficiary // who gains, lacking those
+	giving []giving         // by index of the group, for those that give for some want
 }
 
-// want returns that of the quest on the host. Complexity: constant, and the groups that might give where it was not asked for before.
+// want returns that of the quest on the host. Complexity: constant, or the groups that might give if it was
+// not asked for before.
 func (d *displacer) want(q *quest, h *host) *want {
 	d.lacks = d.binding(d.lacks[:0], q.class.row.task, h)
 	if i := slices.IndexFunc(q.wants, func(w *want) bool { return slices.Equal(w.lacks, d.lacks) }); i >= 0 {
@@ -69,7 +70,8 @@ func (d *displacer) binding(dims []string, task *cluster.TaskSpec, h *host) []st
 	return dims
 }
 
-// seek returns the quest of the class, anew if something has been planned since. Complexity: the groups then.
+// seek returns the quest of the class. It makes a new one if something has been planned since. Complexity:
+// the groups then.
 func (d *displacer) seek(c *class, moves bool) *quest {
 	now := d.p.hosts.clock
 	if q := &d.quest; q.class == c && q.moves == moves && q.at == now {
@@ -94,13 +96,13 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	return q
 }
 
-// giver is a group of which some are on hosts, or have room held there, and may be asked to leave.
+// giver is a group with tasks on hosts, or room held there, that may be asked to leave.
 type giver struct {
 	*group
 	donor *pool.Donor // what might be stopped
 }
 
-// givers lists all of them, in the order of the groups. They stay the same in a pass of displacements.
+// givers lists all givers, in the order of the groups. They stay the same in a pass of displacements.
 func (d *displacer) givers() []giver {
 	if d.listing == nil {
 		d.listing = []giver{}
@@ -113,8 +115,8 @@ func (d *displacer) givers() []giver {
 	return d.listing
 }
 
-// gains reports whether a pool, or one above it, has work leave in this plan that is not of it. Complexity: the displacements, times the depth
-// of the pool.
+// gains reports whether a pool, or one above it, has work of others leave in this plan. Complexity: the
+// displacements, times the depth of the pool.
 func (d *displacer) gains(leaf cluster.PoolPath) bool {
 	by := func(n *displacement) bool {
 		own := n.class.key.group.pool
@@ -133,8 +135,8 @@ func (d *displacer) gains(leaf cluster.PoolPath) bool {
 	return slices.ContainsFunc(d.p.done, by) || slices.ContainsFunc(d.done, by)
 }
 
-// mayStop reports whether the pools allow the one to be stopped for the other; where the pool of that has all that it is entitled to, whether
-// they would once others of it had left.
+// mayStop reports whether the pools allow from to be stopped for to. If the pool of to has all that it is
+// entitled to, it reports whether they would once others of that pool had left.
 func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
 	if q.beyond != "" {
 		return to.Gives(from)
@@ -142,7 +144,7 @@ func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
 	return to.MayStop(from)
 }
 
-// someLightens reports whether units count where the quest has too much that might be stopped for it.
+// someLightens reports whether some tasks count where the quest has too much, and might be stopped for it.
 func (d *displacer) someLightens(q *quest) bool {
 	givers := d.givers()
 	for i := range givers {
@@ -163,8 +165,8 @@ const (
 	givesBack               // and that is what its pool has too much of
 )
 
-// givings returns how the units of each group might leave for the quest: what lacks in fewer dimensions may not have anybody leave whom
-// it may not have leave if it lacks in all. The class's own group is no exception here.
+// givings returns how the units of each group might leave for the quest, if it lacks in all dimensions.
+// Nobody else may be asked to leave if it lacks in fewer. The class's own group is no exception here.
 func (d *displacer) givings(q *quest) []giving {
 	n := len(d.p.groupOrder) + len(d.p.freeIndices)
 	d.giving = slices.Grow(d.giving[:0], n)[:n]
@@ -176,7 +178,7 @@ func (d *displacer) givings(q *quest) []giving {
 	return d.giving
 }
 
-// mayGive says so of one group, for the one who gains, who lacks all or less.
+// mayGive is givings for one group. to is the one who gains, lacking all or less.
 func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *giver) giving {
 	switch {
 	case q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
@@ -192,8 +194,9 @@ func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *giver) giving {
 	return staysOn
 }
 
-// someRoom reports whether a host has the room in the fixed dimensions that one of the group takes. Complexity: the changes of hosts since
-// somebody asked last if there was none then, and all hosts if the one that was found last has it no more.
+// someRoom reports whether a host has the room in the fixed dimensions that one task of the group takes. If
+// none had it last time, it looks at the hosts that changed since. If the host found last has it no more, it
+// looks at all hosts.
 func (d *displacer) someRoom(g *group) bool {
 	t, needs := d.p.hosts, needOf(&g.key.fixed)
 	since, now := g.measured, t.position()
@@ -214,37 +217,39 @@ func (d *displacer) someRoom(g *group) bool {
 	return g.roomy >= 0
 }
 
-// displaceable reports whether those of the group that are on hosts may be asked to leave at all.
+// displaceable reports whether tasks of the group that are on hosts may be asked to leave at all.
 func (g *group) displaceable() bool {
 	return (g.key.preemptible || g.key.revocable) && g.key.jobType != cluster.Stateful && g.key.jobType != cluster.Daemon
 }
 
-// A planner keeps as many outlooks as hold so many bounds of hosts, within these bounds: pools and priorities have one each.
+// A planner keeps minOutlooks to maxOutlooks outlooks, as long as together they hold maxBounds bounds of
+// hosts at most. Each pool and priority has one.
 const (
 	minOutlooks, maxOutlooks = 8, 64
 	maxBounds                = 1 << 20
 )
 
-// outlook is the most that hosts could have left for those on whose quests the same might leave, which most classes of a pool with the
-// same priority are: what does not fit there is not looked at any further.
+// outlook is the most that hosts could have left for quests for which the same groups might leave. Most
+// classes of a pool with the same priority share one. A host where a task does not even fit then is not
+// looked at further.
 type outlook struct {
 	giving []giving // by index of the group
 	some   bool     // some group gives
-	full   bool     // some group gives back, and on each host some of such have to leave
+	full   bool     // some group gives back, and on each host some unit of such a group has to leave
 	// By index of the host:
 	bounds  []bound
-	bounded []int // as of which of hosts.stamps the bound is known, −1 for none
+	bounded []int // value of hosts.stamps for which the bound is known, −1 for none
 }
 
-// bound is as much as a host could have left, at most, in the fixed dimensions.
+// bound is how much a host could have left, at most, in the fixed dimensions.
 type bound = [cluster.NumDimensions]int64
 
-// instant is a state of a plan: as long as it is the same nothing else is planned.
+// instant is a state of a plan: while it is the same, nothing else has been planned.
 type instant struct{ cycle, at int }
 
 func (p *Planner) instant() instant { return instant{p.rows.cycle, p.hosts.position()} }
 
-// outlook returns the one of the quest. Complexity: the groups.
+// outlook returns the outlook of the quest. Complexity: the groups.
 func (d *displacer) outlook(q *quest) *outlook {
 	gives := d.givings(q)
 	all := d.p.outlooks
@@ -270,7 +275,7 @@ func (d *displacer) outlook(q *quest) *outlook {
 	return o
 }
 
-// sameGivings reports whether both are the same but for groups of which nobody gives, which one of them need not know.
+// sameGivings reports whether both are the same. One of them need not know of groups that do not give.
 func sameGivings(a, b []giving) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -278,7 +283,8 @@ func sameGivings(a, b []giving) bool {
 	return slices.Equal(a, b[:len(a)]) && !slices.ContainsFunc(b[len(a):], func(g giving) bool { return g != staysOn })
 }
 
-// bound returns that of the host, known as long as nothing changes there. Complexity: the groups there, the first time.
+// bound returns the bound of the host. It is known until something changes there. Complexity: the groups
+// there, the first time.
 func (o *outlook) bound(d *displacer, h *host) *bound {
 	b := &o.bounds[h.index]
 	if now := d.p.hosts.stamps[h.index]; o.bounded[h.index] != now {
@@ -305,7 +311,8 @@ func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
 	return couldTake(c.row.judge(h)) && needs.fits(o.bound(d, h))
 }
 
-// could returns what the host would have left if those left of whom the want says so. The space is used again. Complexity: its units.
+// could returns what the host would have left if all units left that may for the want and that leaves
+// accepts. The space is used again. Complexity: the units of the host.
 func (d *displacer) could(w *want, h *host, leaves func(*unit, giving) bool) *space {
 	d.room.become(d.promised(h))
 	for _, u := range h.units {
@@ -316,8 +323,10 @@ func (d *displacer) could(w *want, h *host, leaves func(*unit, giving) bool) *sp
 	return &d.room
 }
 
-// chances returns the hosts that could take a task of the class, whose rules depend on nothing elsewhere, and that yield, unless it is of a gang,
-// which takes what is free, too; in the order of their indices. Complexity: hosts, most of which have too little left anyway.
+// chances returns the hosts that could take a task of the class, in the order of their indices. Where nobody
+// leaves or might, what is full stays full: such hosts count only for a gang, which also takes what is free.
+// The rules of the class depend on nothing elsewhere. Complexity: hosts, most of which have too little left
+// anyway.
 func (d *displacer) chances(c *class, moves bool) []*host {
 	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, needOf(&c.row.task.Resources.Fixed)
 	some := d.chance[:0]

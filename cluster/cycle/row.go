@@ -11,20 +11,21 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// lengths bound how many rows are kept, and how much each lists. Plans do not depend on them, but for the estimate of breadth.
+// lengths bound how many rows are kept, and how much each lists. Plans do not depend on them, except by the
+// estimate of breadth.
 type lengths struct {
-	// idle is how many rows without a class are kept, since the next job often asks for what an earlier one did.
+	// idle is how many rows without a class are kept: the next job often asks for what an earlier one did.
 	idle int
 	// short is how many hosts a row lists at least.
 	short int
-	// full is how many open hosts a row lists at most because there are no more: to sort them is nothing beside having
-	// looked for them.
+	// full is up to how many open hosts a row lists all. To sort them costs nothing beside having looked for
+	// them.
 	full int
-	// hosts is among how many hosts it lists all that are open when it has looked at all, since it would look again.
+	// hosts: on a cluster of up to so many hosts a row lists all that are open, since it would look again.
 	hosts int
 }
 
-// usual are the lengths of all rows but those of tests.
+// usual are the lengths of all rows except in tests.
 var usual = lengths{idle: 4096, short: 384, full: 1024, hosts: 2048}
 
 // rows is the table of all rows.
@@ -43,19 +44,21 @@ type rows struct {
 	all      changed // see rebuild
 	together []*row
 	single   []*row
-	old      []*row   // to be brought in line
+	old      []*row   // rows to be brought in line
 	found    [][]slot // see renewal
 	asked    asked
 	short    short
 }
 
-// short is the rows that ran out in a plan: how many did, and how far in those asked for others have been lengthened with them.
+// short is about the rows that ran out in a plan: how many did, and up to where in asked.rows others have
+// been lengthened with them.
 type short struct {
 	cycle, out, next int
 	rows             []*row // scratch
 }
 
-// asked is the rows that a plan asked for, and the position in the log of host changes up to which they were brought in line.
+// asked is the rows that a plan asked for. at is the position in the log of host changes up to which they
+// were brought in line.
 type asked struct {
 	cycle, at int
 	rows      []*row
@@ -68,42 +71,42 @@ func newRows(model *guard.Guard, round *costmodels.Round, hosts *hosts, count *l
 	}
 }
 
-// pricedKey names a row: the same request has another price by another route of the model.
+// pricedKey names a row. The same request has another price by another route of the model.
 type pricedKey struct {
 	rowKey
 	route int
 }
 
-// row knows for one request and constraint which hosts can take one more task, and at which price. It lists only its head,
-// the cheapest hosts, and more when somebody looks further. So a change of a host costs a row one look at that host,
-// however many hosts there are.
+// row knows for one request and constraint which hosts can take one more task, and at which price. It lists
+// only its head, the cheapest hosts, and more when somebody looks further. So a change of a host costs a row
+// one look at that host, however many hosts there are.
 type row struct {
 	key     pricedKey
 	table   *rows
 	task    *cluster.TaskSpec // what is asked for
 	request costmodels.Request
 	rule    *rule
-	plain   bool // on hosts where neither tasks nor devices count, room in the fixed dimensions is all that it takes
+	plain   bool // only room in the fixed dimensions counts, on hosts where neither tasks nor devices do
 	users   int  // classes
 
 	fixed  []likeness // by signature
-	free   int        // of the signatures those that leave it to what a host has room for
-	able   int        // those whose hosts could take a task, if they were empty and nothing else is in the way
-	shut   int        // and the others, as far as somebody has asked
+	free   int        // signatures that leave it to what a host has room for
+	able   int        // signatures whose hosts could take a task if they were empty and nothing else is in the way
+	shut   int        // the other signatures, as far as somebody has asked
 	era    int        // of the signatures
 	head   []slot     // the open hosts below the end, cheapest first
 	end    slot
 	count  int // open hosts when all were last looked at
 	read   int // position in the log of host changes
 	deep   int // how far down the head somebody looked in the last cycles
-	cycle  int // in which deep was last lowered
-	listed int // the cycle in which all were last looked at
-	asked  int // the last one whose plan asked for it
+	cycle  int // cycle in which deep was last lowered
+	listed int // cycle in which all open hosts were last looked at
+	asked  int // last cycle whose plan asked for the row
 
 	floor floor
 	racks []openRack // by number
 
-	sampled, share int // position in the log of host changes behind openOf, and what that returned then
+	sampled, share int // share is the last result of openOf, sampled its position in the log of host changes
 	vacant         vacant
 }
 
@@ -112,19 +115,19 @@ type vacant struct {
 	pass    int
 	slots   []slot // cheapest first; some are full since
 	read    int    // where in the row the rest begins
-	offered int    // as many at the beginning were offered to classes
+	offered int    // so many at the beginning were offered to classes
 }
 
 // openRack is the hosts of one rack that can take one more task of a row.
 type openRack struct {
-	read  int    // position in the log of host changes, behind the last change of them that was taken in; 0 before anybody looked
+	read  int    // position in the log behind the last change taken in of one of these hosts; 0 before anybody looked
 	slots []slot // cheapest first
 
-	least flowgraph.Cost // that a start on one of them pays with what it pays for the place, by the potentials of the pass
-	pass  int            // of price-out that least belongs to
+	least flowgraph.Cost // what a start on one of them pays at least, with the place, by the potentials of the pass
+	pass  int            // pass of price-out that least belongs to
 }
 
-// inRack returns the open hosts of the rack of that number. Complexity: the hosts of the rack, once after one of them changed.
+// inRack returns the open hosts of rack k. Complexity: the hosts of the rack, once after one of them changed.
 func (r *row) inRack(k int32) *openRack {
 	all := r.table.hosts
 	if grow := len(all.byRack) - len(r.racks); grow > 0 {
@@ -147,11 +150,11 @@ func (r *row) inRack(k int32) *openRack {
 	return o
 }
 
-// floor is what a start on one of the first hosts of a row pays at least, with what it pays for the place by the potentials of a
-// pass of offers.
+// floor is what a start on one of the first hosts of a row pays at least, with the place, by the potentials
+// of a pass of offers.
 type floor struct {
 	least flowgraph.Cost
-	read  int // so many hosts
+	read  int // how many hosts were read
 	pass  int
 }
 
@@ -172,7 +175,7 @@ func makeSlot(price flowgraph.Cost, index int32) slot { return slot(price)<<32 |
 func (s slot) price() flowgraph.Cost { return flowgraph.Cost(s >> 32) }
 func (s slot) index() int32          { return int32(uint32(s)) }
 
-// get returns the row of the key for one more class.
+// get returns the row of the key, and counts one more class for it.
 func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
 	key := t.keyOf(asks, w)
 	r := t.byKey[key]
@@ -187,7 +190,8 @@ func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
 	return r
 }
 
-// peek calls do with the row of the key, for a question that changes nothing: as it is, or one for this alone if there is none.
+// peek calls do with the row of the key as it is, for a question that changes nothing. If there is none, it
+// makes one for this question alone.
 func (t *rows) peek(asks rowKey, task *cluster.TaskSpec, w wishes, do func(*row)) {
 	key := t.keyOf(asks, w)
 	r := t.byKey[key]
@@ -226,7 +230,7 @@ func (t *rows) release(r *row) {
 	}
 }
 
-// rebuild has rows list anew what is open, whatever they listed before.
+// rebuild has rows list anew what is open.
 func (t *rows) rebuild(together []*row) {
 	for some := range slices.Chunk(together, block) {
 		t.all.hosts = t.roomy(some, t.all.hosts[:0])
@@ -237,8 +241,9 @@ func (t *rows) rebuild(together []*row) {
 	}
 }
 
-// lengthen has a row that ran out list more of what is open. The more rows have run out in this plan, the more of those asked for that are
-// about as short are lengthened with it: likely they are next, and together each takes a fraction of the time.
+// lengthen has a row that ran out list more open hosts. It lengthens others with it that were asked for and
+// are about as short, the more of them the more rows have run out in this plan. They are likely next, and
+// together each takes a fraction of the time.
 func (t *rows) lengthen(r *row) {
 	if t.short.cycle != t.cycle {
 		t.short.cycle, t.short.out, t.short.next = t.cycle, 0, 0
@@ -255,7 +260,7 @@ func (t *rows) lengthen(r *row) {
 	t.rebuild(together)
 }
 
-// roomy lists the hosts with room for what one of the rows asks for, in each dimension by itself.
+// roomy lists the hosts with room for what at least one of the rows asks for, in each dimension by itself.
 func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 	least := together[0].need()
 	for _, r := range together[1:] {
@@ -271,7 +276,7 @@ func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 	return hosts
 }
 
-// list lists the cheapest of all that is open, which are found in the order of the hosts.
+// list lists the cheapest of all open hosts. found has these in the order of the hosts.
 func (r *row) list(w *pricer, found *[]slot) {
 	r.count, r.end = len(*found), endless
 	l := &r.table.lengths
@@ -331,7 +336,8 @@ func (r *row) at(k int) slot {
 	return r.beyond(k)
 }
 
-// from yields the open hosts from the k-th on, cheapest first, each with its number. The row must be fresh, and stay as it is meanwhile.
+// from yields the open hosts from the k-th on, cheapest first, each with its number. The row must be fresh,
+// and must not change meanwhile.
 func (r *row) from(k int) iter.Seq2[int, slot] {
 	return func(yield func(int, slot) bool) {
 		for {
@@ -359,8 +365,9 @@ func (r *row) beyond(k int) slot {
 	return r.head[k]
 }
 
-// shorten cuts off what nobody has looked at in the last cycles, since to keep it sorted is most of what a head costs. It is slow to
-// forget how far somebody looked, and leaves half as much again: a head that turns out to be too short costs a look at all hosts.
+// shorten cuts off what nobody has looked at in the last cycles, since keeping it sorted is most of what a
+// head costs. It forgets slowly how far somebody looked, and leaves half as much again: a head that turns out
+// too short costs a look at all hosts.
 func (r *row) shorten() {
 	if r.cycle != r.table.cycle {
 		r.cycle = r.table.cycle
@@ -371,7 +378,7 @@ func (r *row) shorten() {
 	}
 }
 
-// cut leaves so many hosts on the list, unless all are few, and gives back room for very many more.
+// cut leaves n hosts on the list, unless all are few. It gives back room for very many more.
 func (r *row) cut(n int) {
 	if len(r.head) <= r.table.lengths.full || len(r.head) <= n {
 		return
@@ -388,7 +395,7 @@ func (r *row) anyOpen() bool { return r.at(0) != endless }
 // breadth estimates how many hosts are open. The row must be fresh.
 func (r *row) breadth() int { return max(r.count, len(r.head)) }
 
-// openOf counts the open ones among the sampled hosts, see sample. The row must be fresh.
+// openOf counts the open hosts of the sample, see sample. The row must be fresh.
 func (r *row) openOf(sample []int32) (open int) {
 	if r.sampled == r.read {
 		return r.share
@@ -418,21 +425,21 @@ func (r *row) slot(start flowgraph.Cost, rec *cluster.Host, i int32) slot {
 	return makeSlot(clamp(clamp(start)+r.rule.price(rec, 0)), i)
 }
 
-// opens reports whether the host, which has the room that it needs, is open.
+// opens reports whether the host is open, given that it has the room needed.
 func (r *row) opens(h *host) bool {
 	return r.roomDecides(h) || r.judge(h) == open
 }
 
-// roomDecides reports whether room in the fixed dimensions is all that a task needs on the host, as far as is known.
+// roomDecides reports whether the host is known to be open whenever it has room in the fixed dimensions.
 func (r *row) roomDecides(h *host) bool {
 	return r.plain && int(h.alike) < len(r.fixed) && r.fixed[h.alike] == likeness{verdict: open}
 }
 
-// byRoom reports whether it depends on no more than a host's signature and what is free there whether that is open.
+// byRoom reports whether a host's signature and what is free there decide whether it is open.
 func (r *row) byRoom() bool { return r.rule == nil && !r.key.revocable && r.task.Ports.IsZero() }
 
-// fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by
-// the rule at the price it has for the first of them.
+// fit returns how many tasks, at most limit, the host takes together as it is planned. The host is open or
+// was. Room counts, and the rule at the price that it has for the first of them.
 func (r *row) fit(h *host, limit int64) int64 {
 	if r.roomDecides(h) {
 		n := limit
@@ -446,5 +453,5 @@ func (r *row) fit(h *host, limit int64) int64 {
 	return r.rule.room(h.rec, r.task.CountOn(r.lend(h), limit), true)
 }
 
-// clamp keeps a price inside the range that the network is exact for, whatever a model returns.
+// clamp keeps a price inside the range in which the network is exact, whatever a model returns.
 func clamp(c flowgraph.Cost) flowgraph.Cost { return min(max(c, 0), costmodels.MaxPrice) }

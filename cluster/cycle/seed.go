@@ -10,10 +10,10 @@ import (
 
 // prospect is a host that a class may be given as a candidate.
 type prospect struct {
-	price flowgraph.Cost // that its next unit would pay
-	start flowgraph.Cost // of it, the price of the start
+	price flowgraph.Cost // what its next unit would pay
+	start flowgraph.Cost // of that, the price of the start
 	host  int32
-	fit   int64 // units that it takes yet, −1 as long as nobody has looked
+	fit   int64 // units that it still takes, −1 before anybody looked
 }
 
 // prospects is a heap, the cheapest first.
@@ -66,22 +66,22 @@ func (q prospects) sink() {
 type seeder struct {
 	p     *Planner
 	class *class
-	queue prospects      // that were looked at
-	near  int            // where it is in the order of the hosts near the class
-	rack  int            // and of the racks
+	queue prospects      // hosts that were looked at
+	near  int            // position in the order of the hosts near the class
+	rack  int            // position in the order of the racks near it
 	row   *vacant        // the hosts of its row that are not full
-	next  int            // and in these
-	full  int            // how many of them were full that it passed
-	later []slot         // those of them that it passed and others were offered, whose price may have risen
-	due   int            // where it is in the first of the row that others were offered, and then in these
+	next  int            // position in row
+	full  int            // full hosts that were passed
+	later []slot         // hosts passed because others were offered them; their price may have risen
+	due   int            // position in the first hosts of row, which others were offered, then in later
 	taken []prospect     // hosts that others fill
-	least flowgraph.Cost // that a start in the row costs
+	least flowgraph.Cost // what a start in the row costs at least
 }
 
-// seed gives so many units of a class their first candidates: the hosts where they would go if they chose one after the other, after
-// those before them, and a few more. A class that does not get as many places that way contends for a few of
-// those that others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first
-// solve are worth something.
+// seed gives units of a class their first candidates: the hosts where they would go if they chose one after
+// the other, after the classes before, and a few more. A class that gets too few places that way contends for
+// a few of those that others were offered: the flow decides who has them. That is close to the optimum, so
+// the potentials of the first solve are worth something.
 func (p *Planner) seed(c *class, units int64, short bool) {
 	s := &p.offers.seeder
 	*s = seeder{p: p, class: c, queue: s.queue[:0], later: s.later[:0], taken: s.taken[:0]}
@@ -135,7 +135,7 @@ func (p *Planner) seed(c *class, units int64, short bool) {
 	s.forget()
 }
 
-// contendForRow has the class contend for the first of its row, which all are full or too small.
+// contendForRow has the class contend for the first hosts of its row, which all are full or too small.
 func (s *seeder) contendForRow() {
 	c := s.class
 	if len(s.taken) == spareCandidates {
@@ -174,7 +174,8 @@ func (s *seeder) begin() {
 	s.next = v.offered
 }
 
-// vacant returns the next host of the row behind these that is not full, endless if there is none.
+// vacant returns the next host of the row, behind those that others were offered, that is not full, or
+// endless.
 func (s *seeder) vacant() slot {
 	r := s.class.row
 	v := s.row
@@ -194,7 +195,8 @@ func (s *seeder) vacant() slot {
 	}
 }
 
-// offered returns the next host of the row that others were offered, endless if there is none that costs less than to wait.
+// offered returns the next host of the row that others were offered, or endless if none costs less than
+// waiting.
 func (s *seeder) offered() slot {
 	c := s.class
 	v := s.row
@@ -214,7 +216,7 @@ func (s *seeder) offered() slot {
 	return endless
 }
 
-// forget has the next class of the row pass over fewer hosts that are full.
+// forget drops full hosts from the row if many were passed, so that its next class passes over fewer.
 func (s *seeder) forget() {
 	if v := s.row; s.full > len(v.slots)/4 {
 		v.slots = slices.DeleteFunc(v.slots, func(x slot) bool { return s.p.offers.filled.has(x.index()) })
@@ -222,9 +224,9 @@ func (s *seeder) forget() {
 	}
 }
 
-// look queues hosts until none is left that may come before the first in the queue, and reports whether there is one. Most
-// hosts of a row that are cheap by themselves were offered to the classes before. They wait in the order of the row until one
-// that costs as much as the cheapest of those at least could be next.
+// look queues hosts until no other may come before the first in the queue, and reports whether there is one.
+// Most hosts of a row that are cheap by themselves were offered to the classes before. Such hosts wait, in
+// the order of the row, until the next other host costs at least as much as the cheapest of them may.
 func (s *seeder) look() bool {
 	c, o := s.class, &s.p.offers
 	for {
