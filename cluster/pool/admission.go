@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Admission decides which tasks of the leaves may be placed, and in which tier. See the package for the rules and for how
-// it is used. The methods that name a pool panic if there is none of that path.
+// Admission decides which tasks of the leaves may be placed, and in which tier. The package says by which
+// rules, and how it is used. Methods that name a pool panic if there is none of that path.
 type Admission struct {
 	pools    []*cluster.Pool
 	capacity cluster.Resources
@@ -30,22 +30,23 @@ type queue struct {
 	node   int32 // the leaf, in both trees
 	groups []Group
 	grants []Grant
-	own    []Grant   // the same without what was left over for others
-	anew   bool      // it is to be admitted anew
-	open   []int64   // of each group, the waiting tasks that no limit on jobs keeps back
-	shut   []Binding // what keeps the others back
-	asked  []int64   // what all waiting tasks ask for, by dimension, open or not, without revocable ones
-	shares []share   // by party, if the leaf is fair; each admission makes new ones
-	brim   []int64   // by dimension: what it may borrow up to; see Admission.confine
+	own    []Grant   // grants without leftovers
+	anew   bool      // is to be admitted again
+	open   []int64   // by group: the waiting tasks that no limit on jobs keeps back
+	shut   []Binding // by group: what keeps the other tasks back
+	asked  []int64   // by dimension: what all waiting tasks but revocable ones ask for, open or not
+	shares []share   // by party, if the leaf is fair; made anew by each admission
+	brim   []int64   // by dimension: up to where the leaf may borrow, see Admission.confine
 
-	heads [2]head // of its ceiling, for what is not revocable and what is
+	heads [2]head // of the leaf's ceiling: for what is not revocable, and for what is
 
-	claims []int64 // what ran and was granted in the last Run that others may be stopped for, by dimension
+	claims []int64 // by dimension: what ran, and what the last Run granted that others may be stopped for
 
 	reading
 }
 
-// NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
+// NewAdmission returns an Admission with empty queues. It panics unless the parents of all pools are among
+// them.
 func NewAdmission(pools []*cluster.Pool, capacity cluster.Resources) *Admission {
 	a := &Admission{pools: pools, capacity: capacity, tree: newTree(nil, pools, capacity)}
 	for i := range a.tree.nodes {
@@ -68,15 +69,16 @@ func (a *Admission) SetCapacity(capacity cluster.Resources) {
 	a.lend() // revocable work is bounded in parts of the capacity
 }
 
-// SetSlack sets what is allocated and, as measured, not used: the room of revocable tasks.
+// SetSlack sets the room of revocable tasks: what is allocated but, as measured, not used.
 func (a *Admission) SetSlack(slack cluster.Resources) {
 	a.slack = slack
 	a.know(slack)
 	a.lending.setCapacity(slack)
 }
 
-// SetQueue replaces the groups of a leaf. Ties of rank are broken by their heads, then by their order. The Admission keeps the
-// slice, and the caller must not modify it, unless he replaces it before the next Run or Regrant.
+// SetQueue replaces the groups of a leaf. Ties of rank are broken by the heads of the groups, then by their
+// order. The Admission keeps the slice. The caller must not modify it, unless he replaces it before the next
+// Run or Regrant.
 func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
 	q := a.queue(leaf)
 	q.groups, q.anew = groups, true
@@ -89,17 +91,18 @@ func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
 	}
 }
 
-// anew has all queues admitted anew.
+// anew marks all queues to be admitted again.
 func (a *Admission) anew() {
 	for _, q := range a.queues {
 		q.anew = true
 	}
 }
 
-// Grants returns what the last Run decided, one for each group of the leaf's queue then. It is valid until the next Run.
+// Grants returns what the last Run or Regrant decided, one for each group of the leaf's queue then. It is
+// valid until the next of these.
 func (a *Admission) Grants(leaf cluster.PoolPath) []Grant { return a.queue(leaf).grants }
 
-// Static reports whether some pool keeps what it does not use of its reservation from others.
+// Static reports whether some pool keeps the unused part of its reservation from others.
 func (a *Admission) Static() bool { return slices.Contains(a.tree.static, true) }
 
 func (a *Admission) queue(leaf cluster.PoolPath) *queue {
@@ -111,7 +114,8 @@ func (a *Admission) queue(leaf cluster.PoolPath) *queue {
 	return a.queues[i]
 }
 
-// know adds the named dimensions of r to both trees, so that their vectors always have the same ones.
+// know adds the named dimensions of r to both trees, so that the vectors of both always have the same
+// dimensions.
 func (a *Admission) know(r cluster.Resources) {
 	for _, named := range r.Named {
 		a.tree.dimension(named.Name)
@@ -119,7 +123,8 @@ func (a *Admission) know(r cluster.Resources) {
 	}
 }
 
-// lend builds the tree that divides the slack: the same shares, nothing reserved, limits in parts of the capacity.
+// lend builds the tree that divides the slack. It has the same shares, nothing reserved, and limits in parts
+// of the capacity.
 func (a *Admission) lend() {
 	lending := make([]*cluster.Pool, len(a.pools))
 	for i, p := range a.pools {
@@ -168,9 +173,11 @@ func (a *Admission) Run(now cluster.Time) {
 	a.admitQueues(true)
 }
 
-// confine sets how far the leaves may borrow: up to their ceilings. In a dimension with a static reservation where some leaf has more than
-// its own, of what was left over too, the ceilings and that are more than there is: then the leaves borrow nothing by them, whoever is less
-// urgent there, and what is left is dealt with the leftovers. Complexity: leaves times dimensions, and the groups of all queues.
+// confine sets how far the leaves may borrow: up to their ceilings. An exception is a dimension with a static
+// reservation in which some leaf has more than its ceiling, also by leftovers: that and the ceilings of the
+// others are more than there is. There leaves borrow nothing by their ceilings, also before less urgent work,
+// and what is left is dealt with the leftovers. Complexity: leaves times dimensions, and the groups of all
+// queues.
 func (a *Admission) confine() {
 	over, has, w, some := make([]bool, len(a.tree.dims)), make([]int64, len(a.tree.dims)), &a.walk, a.Static()
 	for _, q := range a.queues {
@@ -194,9 +201,10 @@ func (a *Admission) confine() {
 	}
 }
 
-// Regrant decides anew, about queues that have changed since the last Run, within the bounds that it found: what pools claim and
-// are entitled to stays as it is. Complexity: the groups of the queues that have changed since the last Run or Regrant, or of all where
-// limits count across leaves or a pool has a static reservation, with a logarithmic factor; and all groups.
+// Regrant decides again about queues that have changed since the last Run. What pools claim and are entitled
+// to stays as that Run found it. Complexity: the groups of the queues that have changed since the last Run or
+// Regrant, with a logarithmic factor, and all groups. Where limits count across leaves, or a pool has a
+// static reservation, all queues count as changed.
 func (a *Admission) Regrant() {
 	if a.Static() || len(a.gates.limited) > 0 {
 		a.anew()
@@ -208,7 +216,7 @@ func (a *Admission) Regrant() {
 	a.admitQueues(false)
 }
 
-// admitQueues grants tiers in all queues, and what they leave over.
+// admitQueues grants tiers in all queues, then what the queues leave over.
 func (a *Admission) admitQueues(fresh bool) {
 	for _, q := range a.queues {
 		if !q.anew {

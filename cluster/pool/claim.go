@@ -7,8 +7,9 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// claim tells the trees what a queue has and asks for: of what may not be preempted no more than the reservation, and where a limit of its
-// leaf, or of a pool above, does not admit all, of what that does not bound no more than for the whole tasks that it does admit.
+// claim tells the trees what a queue has and asks for. Work that may not be preempted asks for no more than
+// the reservation. Where a limit of the leaf, or of a pool above, does not admit all, the other dimensions
+// are asked for only for the whole tasks that it admits.
 func (a *Admission) claim(q *queue) {
 	w := &a.walk
 	w.load(a, q)
@@ -60,10 +61,11 @@ func (a *Admission) claim(q *queue) {
 	a.lending.setVectors(q.node, hasSlack, asksSlack)
 }
 
-// reckon reduces what a leaf wants, which limits bound, to what its tasks could have of that together, by the order of the leaf and
-// the parts of its parties, whoever of them runs now; and in each dimension one unit of those who then wait at the head. So who fills the limit
-// in one dimension takes nobody's claim to another, and which party has what rounding leaves over does not change what all of them have.
-// What could start on no host comes last. Of what waits, may tells how much is claimed at most.
+// reckon reduces what a leaf wants, which limits bound, to what its tasks could have of that together. They
+// have it in the order of the leaf and by the parts of its parties, whoever of them runs now. In each
+// dimension one unit is added, of those who then wait at the head. So who fills the limit in one dimension
+// takes nobody's claim to another, and it does not matter which party has what rounding leaves over. What
+// could start on no host comes last. may is how much of each waiting group is claimed at most.
 func (w *walk) reckon(wants, may []int64) {
 	q := w.q
 	left, stay, last := w.vector(wants), make([]int64, len(q.groups)), make([]int64, len(q.groups))
@@ -120,8 +122,9 @@ func (w *walk) reckon(wants, may []int64) {
 	}
 }
 
-// reckonLine takes what of a line would be below its part from what is left: waiting tasks on top of what they do not go before, of which may
-// tells how many are left, then running ones, of which stay tells how many would.
+// reckonLine subtracts what would be below the part of a line from left. First come waiting tasks, on top of
+// what they do not go before, and are taken off may. Then come running tasks; stay is set to how many would
+// stay.
 func (w *walk) reckonLine(l line, part, left, may, stay []int64) {
 	w.begin(l, bands{part, part, part})
 	for _, i := range l.waiting {

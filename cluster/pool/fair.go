@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Party is whom a leaf that is fair between jobs or users divides itself among: one of them. It is zero in other leaves.
+// Party is one of the jobs or users among whom a fair leaf divides itself. It is zero in other leaves.
 type Party struct {
 	Job  cluster.JobUID
 	User string
@@ -29,7 +29,7 @@ func (p Party) compare(q Party) int {
 	return cmp.Or(cmp.Compare(p.Job, q.Job), cmp.Compare(p.User, q.User))
 }
 
-// share is what a party may claim of what its leaf is entitled to, by dimension.
+// share is what a party may claim of its leaf's entitlement, by dimension.
 type share struct {
 	Party
 	amounts []int64
@@ -41,10 +41,10 @@ type partyLine struct {
 	line line
 }
 
-// admitFairly divides the bounds of a leaf among the jobs or users with tasks in it, by dominant resource fairness with
-// equal weights, and walks the queue of each below its part. What runs and may not be preempted is a part of its party's: that
-// gets more of the rest only when the others have come to as much. What rounding to whole tasks leaves over is granted last, in
-// the order of the whole queue.
+// admitFairly divides the bounds of a leaf among the jobs or users with tasks in it, by dominant resource
+// fairness with equal weights, and walks the queue of each below its part. What a party runs that may not be
+// preempted is a part of its part: the party gets more of the rest only when the others have come to as much.
+// What rounding to whole tasks leaves over is granted last, in the order of the whole queue.
 func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	parties, most := w.parties(order), w.a.tree.most(w.q.node)
 	all := w.gather(parties, w.q.open, most)
@@ -64,9 +64,9 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	w.topUp(bounds)
 }
 
-// confine finds out, as [Admission.confine] does for leaves, in which dimensions with a static reservation some party has more than its part:
-// that and the parts of the others are more than their leaf may have. Then nobody borrows of his part, but only what is left. Complexity: the
-// groups that run.
+// confine finds the dimensions with a static reservation in which some party has more than its part, as
+// [Admission.confine] does for leaves. That and the parts of the others are more than their leaf may have.
+// Nobody borrows by his part then, but only what is left. Complexity: the groups that run.
 func (w *walk) confine(parties []*partyLine, parts []bands) {
 	if !w.a.Static() {
 		return
@@ -81,7 +81,7 @@ func (w *walk) confine(parties []*partyLine, parts []bands) {
 	}
 }
 
-// tightest returns the first dimension that v asks for and in which nobody borrows of his part, −1 if there is none.
+// tightest returns the first dimension that v asks for in which nobody borrows by his part, or −1.
 func (w *walk) tightest(v []int64) int {
 	for d, tight := range w.tight {
 		if tight && v[d] > 0 {
@@ -91,8 +91,8 @@ func (w *walk) tightest(v []int64) int {
 	return -1
 }
 
-// gather finds out what parties ask for, so many of each group that waits, and what each has that may not be preempted, of which it returns
-// the sum. most is what the leaf may have.
+// gather finds out what parties ask for: waiting says how many tasks of each group wait. It also finds what
+// each party has that may not be preempted, and returns the sum of that. most is what the leaf may have.
 func (w *walk) gather(parties []*partyLine, waiting, most []int64) (all []int64) {
 	equal := slices.Repeat([]uint64{1}, len(w.a.tree.dims))
 	all = w.vector(nil)
@@ -118,8 +118,8 @@ func (w *walk) gather(parties []*partyLine, waiting, most []int64) (all []int64)
 	return all
 }
 
-// split divides a bound among the parties that were gathered, by shares of the total. What all of them have that may not be preempted is
-// part of the bound, and what each has of its part.
+// split divides a bound among the parties that were gathered, by shares of the total. all, what they have
+// that may not be preempted, is part of the bound, and what each has of it is part of its part.
 func (w *walk) split(bound, total, all []int64) [][]int64 {
 	left := w.vector(bound)
 	for d := range left {
@@ -166,7 +166,7 @@ func (w *walk) parties(order cluster.PoolOrder) []*partyLine {
 	return all
 }
 
-// topUp moves tasks up into what the parts of the parties leave of the leaf's bounds, those that run first.
+// topUp moves tasks up into what the parts of the parties leave of the leaf's bounds, running tasks first.
 func (w *walk) topUp(bounds bands) {
 	room := w.bands(bounds)
 	for i := range w.q.groups {
@@ -200,7 +200,7 @@ func (w *walk) topUp(bounds bands) {
 	}
 }
 
-// topUpCore grants one tier to the core of a job for which its party's part is too small.
+// topUpCore grants one tier to the core of a job that the part of its party is too small for.
 func (w *walk) topUpCore(i int32, room bands) {
 	job := w.q.groups[i].Job
 	unit, open := w.coreUnit(job)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// unlimited is the limit of what has none, and the largest sum: sums saturate.
+// unlimited stands for no limit. It is also the largest sum: sums saturate.
 const unlimited = math.MaxInt64
 
 // sum adds two amounts ≥ 0, saturating.
@@ -94,8 +94,8 @@ func (f *filler) split(amount int64, total uint64, members []int32, weight func(
 	}
 }
 
-// shiftOf returns by how many bits the weights have to be shortened for their sum not to overflow. It is 0 unless they are
-// reservations of astronomic size.
+// shiftOf returns by how many bits to shorten the weights so that their sum does not overflow. It is 0 unless
+// they are reservations of astronomic size.
 func shiftOf(weights []uint64) int {
 	var hi, lo, carry uint64
 	for _, w := range weights {

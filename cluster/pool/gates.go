@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// gates keep jobs and controller tasks back that exceed the limits of a pool. A limit holds for the pool and all below it,
-// so the order in which waiting jobs are let in goes across leaves: it is that of their ranks.
+// gates keep back jobs and controller tasks that exceed the limits of a pool. A limit holds for the pool and
+// all below it. So waiting jobs are let in by their ranks across leaves.
 type gates struct {
 	limited []int32           // pools with such a limit
-	above   map[int32][]int32 // by leaf, the limited pools from itself upwards; leaves without are not in it
+	above   map[int32][]int32 // by leaf: the limited pools from itself upwards; leaves without any are not in it
 	count   map[int32]*tally
 }
 
@@ -44,8 +44,9 @@ func (s *gates) init(t *tree) {
 	}
 }
 
-// openQueues sets how many waiting tasks of each group the limits on jobs, and the cores of gangs, let in, in queues that are to be admitted
-// anew. Complexity: their groups, with a logarithmic factor.
+// openQueues sets how many waiting tasks of each group are let in by the limits on jobs, and the cores of
+// gangs. It does so for queues that are to be admitted again. Complexity: their groups, with a logarithmic
+// factor.
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
 		if !q.anew {
@@ -75,9 +76,10 @@ func (a *Admission) openQueues() {
 	}
 }
 
-// inVain reports whether none of the group's waiting tasks could start whoever ended in its pool: there is no host for it, or it asks for
-// more than a limit, or than all slack, or than all that controllers may have, or may not be preempted and asks for more than the reservation.
-// Where limits count what runs it comes last: it would keep the others out for nothing. Complexity: the pools above.
+// inVain reports whether no waiting task of the group could start, whoever ended in its pool. Either no host
+// is fit for it; or it asks for more than a limit, all slack, or all that controllers may have; or it may not
+// be preempted and asks for more than the reservation. Where limits count what runs, such a group comes last:
+// it would keep the others out for nothing. Complexity: the pools above.
 func (a *Admission) inVain(q *queue, g *Group) bool {
 	if g.Passed || g.NoHost {
 		return true
@@ -117,7 +119,8 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 	return false
 }
 
-// vainCores returns the jobs of whose core some wait in vain: none of their other tasks starts before it.
+// vainCores returns the jobs with core tasks that wait in vain: none of their other tasks starts before
+// these.
 func (a *Admission) vainCores(q *queue) map[cluster.JobUID]bool {
 	jobs := map[cluster.JobUID]bool{}
 	for i := range q.groups {
@@ -128,7 +131,8 @@ func (a *Admission) vainCores(q *queue) map[cluster.JobUID]bool {
 	return jobs
 }
 
-// boundJobs applies the jobs' own limits on running tasks: cores go first, then by rank, and last what would be let in in vain.
+// boundJobs applies the jobs' own limits on running tasks. Cores go first, then groups by rank, last those
+// let in in vain.
 func (a *Admission) boundJobs(q *queue) {
 	var left, beside map[cluster.JobUID]int64 // beside the core, where the job has one
 	type bounded struct {
@@ -184,7 +188,8 @@ type candidate struct {
 	vain bool
 }
 
-// openLimited lets groups below limited pools in: the jobs that run already, then by rank, and last what could not start.
+// openLimited lets in groups below limited pools: first jobs that run already, then by rank, last what could
+// not start.
 func (a *Admission) openLimited() {
 	a.gates.count = map[int32]*tally{}
 	for _, p := range a.gates.limited {
@@ -260,7 +265,7 @@ func (a *Admission) tallyJob(q *queue, g *Group) {
 	}
 }
 
-// jobBinding returns what keeps one more job out of a leaf, the lowest pool first; none if nothing does.
+// jobBinding returns what keeps one more job out of a leaf, the lowest pool first, or none.
 func (a *Admission) jobBinding(q *queue, g *Group) Binding {
 	for _, p := range a.gates.above[q.node] {
 		limits, t := &a.tree.nodes[p].pool.Limits, a.gates.count[p]

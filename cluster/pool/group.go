@@ -7,46 +7,48 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Group is tasks of one leaf that admission cannot tell apart. How finely a queue is cut is the caller's choice: age is
-// exact between groups and not within one, and limits of jobs and fairness between jobs or users need groups that belong
-// to a single job or user.
+// Group is tasks of one leaf that admission cannot tell apart. The caller decides how finely a queue is cut.
+// Age is exact between groups and not within one. Limits of jobs, and fairness between jobs or users, need
+// groups of a single job or user.
 type Group struct {
 	Job    cluster.JobUID // 0 where the tasks belong to several jobs
 	User   string         // owner of the job
 	Groups []string       // of the owner
 
 	Priority int32
-	Queued   cluster.Time      // since when its first waiting task waits
-	Worth    int64             // of those of the same rank that wait equally long, more goes first
-	Head     cluster.TaskKey   // that is next; the lower one goes first among those that are equal
+	Queued   cluster.Time      // when its first waiting task began to wait
+	Worth    int64             // among groups of one rank that wait equally long, the greater goes first
+	Head     cluster.TaskKey   // its next task; among groups equal so far, the lower goes first
 	Ahead    bool              // goes before others of its priority, as what was preempted does
 	Request  cluster.Resources // of one task
 
-	// Running counts the tasks that hold room, whether they run yet or leave already; also those with room kept for them.
-	// Waiting counts those that want some.
+	// Running counts the tasks that hold room: they run, are about to, leave already, or have room kept for
+	// them. Waiting counts those that want some.
 	Running, Waiting int64
-	// Leaving counts tasks that are on hosts yet and leave: their job runs until they are gone, and of what it may run they have their
-	// part, whoever is more urgent. Those that will wait again are the Waiting of their group.
+	// Leaving counts tasks that are still on hosts and leave. Their job runs until they are gone. They have
+	// their part of what the job may run, whoever is more urgent. Those that will wait again are Waiting.
 	Leaving int64
-	// Core counts those of Waiting that are admitted together with the cores of all groups of the same job, or not at all.
+	// Core counts the Waiting that are admitted together with the cores of all groups of the same job, or not
+	// at all.
 	Core int64
-	// Behind groups are of a job of whose core nobody has begun: they start after it.
+	// Behind: nobody of the core of the job has begun, and this group starts after the core.
 	Behind bool
-	// Passed groups claim like others and are granted nothing: there is no host for them now, and what their pool or a limit may
-	// let in goes to those next in its order.
+	// Passed: the group claims like others and is granted nothing, since there is no host for it now. What
+	// its pool or a limit may let in goes to those next in its order.
 	Passed bool
-	// NoHost groups could start on no host, whoever were asked to leave it. Where limits count or bound what runs they come last.
+	// NoHost: the group could start on no host, whoever were asked to leave it. Where limits count or bound
+	// what runs, it comes last.
 	NoHost bool
 
-	Preemptible bool // otherwise only inside the reservation, where somebody reserves anything
-	Revocable   bool // only on slack
+	Preemptible bool // if not, it runs only inside the reservation, where somebody reserves anything
+	Revocable   bool // it runs only on slack
 	Controller  bool // controller tasks, which the pools' limits may bound
-	// MaxRunning bounds the running tasks of the job, over all its groups; 0 is no limit. Groups that are not of the core of the job have
-	// what of it is not ForCore.
+	// MaxRunning bounds the running tasks of the job, over all its groups; 0 is no limit. ForCore of these
+	// are kept for the core of the job; other groups have the rest.
 	MaxRunning, ForCore int64
 	// MaxRunTime ends a run, 0 if nothing does.
 	MaxRunTime time.Duration
-	// RunningUntil is when the last of Running ends at the latest by its run-time limit, 0 if that is not known.
+	// RunningUntil is by when all of Running have ended, by their run-time limits; 0 if that is not known.
 	RunningUntil cluster.Time
 }
 
@@ -61,7 +63,8 @@ func (g *Group) Same(h *Group) bool {
 
 // Grant is what admission decided for a group.
 type Grant struct {
-	// Running and Waiting count tasks by tier. Running tasks are always admitted: what exceeds every bound is borrowed.
+	// Running and Waiting count tasks by tier. Running tasks are always admitted: what exceeds every bound is
+	// borrowed.
 	Running, Waiting [cluster.NumTiers]int64
 	Refused          int64 // waiting tasks that get no tier
 	// Why names what keeps some of the waiting tasks from the tiers reserved and entitled; zero if nothing does.
@@ -77,7 +80,7 @@ func (g *Grant) Admitted() int64 {
 	return n
 }
 
-// Rule is a kind of bound that keeps tasks from being admitted, or lets them only borrow.
+// Rule is a kind of bound that keeps tasks from being admitted, or lets them borrow only.
 type Rule string
 
 // The rules.

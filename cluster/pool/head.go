@@ -7,12 +7,13 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// hold explains why a unit is short of the tiers reserved and entitled, or refused, and makes it the head of the bounds
-// that keep it out, unless there is one already, or it would not fit below them, or into the weakest tier that it may have,
-// even alone. look has been called for it.
+// hold explains why a unit is refused, or short of the tiers reserved and entitled. It also makes it the head
+// of the bounds that keep it out, unless such a bound has a head already. The unit becomes no head if it
+// would not fit below the bounds, or into the weakest tier that it may have, even alone. look has been called
+// for it.
 //
-// A bound in which it lacks room is held for all that it asks for. Where it has room, what it waits for frees room too: so
-// it is enough to hold there what it has where it lacks some.
+// A bound in which it lacks room is held for all that it asks for. Where it has room, what it waits for frees
+// room too. So it is enough to hold there what it has in the dimensions where it lacks some.
 func (w *walk) hold(l line, i int32, unit []int64, short, refused bool) {
 	if !short {
 		return
@@ -55,14 +56,15 @@ func (w *walk) hold(l line, i int32, unit []int64, short, refused bool) {
 	}
 }
 
-// fifo reports whether the line of a group is not divided among jobs or users, each of whom has a head then.
+// fifo reports whether the line of a group is not divided among jobs or users; each of those would have a
+// head.
 func (w *walk) fifo(i int32) bool {
 	return w.leaf().pool.Order == cluster.PriorityFIFO || w.q.groups[i].Revocable
 }
 
-// start returns when a unit fits below a bound at the latest: when so much of what runs before it has reached the end of
-// its run-time limit. It is 0 if those ends are not enough or not known. Everything that runs is taken to be below the
-// bound, since what borrows moves up when others end.
+// start returns by when a unit fits below a bound: when enough of what runs before it has reached the end of
+// its run-time limit. It is 0 if those ends are not enough or not known. All that runs is taken to be below
+// the bound, since what borrows moves up when others end.
 func (w *walk) start(l line, i int32, unit []int64, tier cluster.Tier) cluster.Time {
 	room := w.vector(w.bounds[tier])
 	subTimes(room, w.used[tier], 1)

@@ -9,19 +9,19 @@ import (
 // Unit is work that is started or stopped as a whole: a task, or a gang.
 type Unit struct {
 	Pool      cluster.PoolPath
-	Job       cluster.JobUID // this and the user are as in the Group
+	Job       cluster.JobUID // as in Group, like User
 	User      string
 	Priority  int32
 	Revocable bool
 	Request   cluster.Resources // of all of it
 }
 
-// Ledger keeps account of who holds what while a plan is made, and says who may be stopped for whom. It is a copy: it does
-// not change the Admission, and later changes of that do not reach it.
+// Ledger keeps account of who holds what while a plan is made, and says who may be stopped for whom. It is a
+// copy: it does not change the Admission, and does not follow its later changes.
 type Ledger struct {
 	tree  *tree
 	holds [][]int64           // by pool
-	fair  map[int32][]account // of the parties of each leaf that is fair, sorted
+	fair  map[int32][]account // accounts of the parties of each fair leaf, sorted
 }
 
 // account is what a party holds in its leaf, and its share of it.
@@ -61,7 +61,8 @@ func (a *Admission) Ledger() *Ledger {
 	return l
 }
 
-// account returns that of the job or the user, nil if the leaf is not fair or knows of no task of it.
+// account returns the account of the job or the user, or nil if the leaf is not fair or knows of no task of
+// it.
 func (l *Ledger) account(leaf int32, job cluster.JobUID, user string) *account {
 	accounts := l.fair[leaf]
 	who := partyOf(l.tree.nodes[leaf].pool.Order, job, user)
@@ -105,7 +106,8 @@ func (l *Ledger) book(u Unit, sign int64) {
 	}
 }
 
-// vector returns a request by the dimensions that the accounts have. Others are nobody's: nothing is entitled to them.
+// vector returns a request by the dimensions that the accounts have. It leaves out others, to which nobody is
+// entitled.
 func (l *Ledger) vector(r cluster.Resources) []int64 {
 	v := make([]int64, len(l.holds[0]))
 	copy(v, r.Fixed[:])
@@ -117,17 +119,20 @@ func (l *Ledger) vector(r cluster.Resources) []int64 {
 	return v
 }
 
-// Permits reports whether one unit may be stopped so that another one, which waits and is not booked yet, can start. dims
-// are the dimensions in which the host has too little room for it. The policy is that of the lowest pool above both.
+// Permits reports whether one unit may be stopped so that another one can start, which waits and is not
+// booked yet. dims are the dimensions in which the host has too little room for that. The policy of the
+// lowest pool above both applies.
 //
-// Between pools, in every pool from the leaf up to the one below the common parent, the beneficiary stays within the
-// entitlement in all that it asks for, and there is one of the dims in which the donor, on every level, keeps its
-// entitlement without the unit. Inside a leaf it is for higher priority only, or, where the leaf is fair, at equal priority
-// between two parties of it, whose shares are to them what entitlements are to pools. Revocable work gives way to all that
-// is not revocable, and nothing gives way to revocable work.
+// Between pools two things are needed. In every pool from its leaf up to the one below the common parent, the
+// beneficiary stays within the entitlement in all that it asks for. And in one of the dims the donor's pools,
+// on every level, keep their entitlement without the unit.
 //
-// Complexity: the depth of the pools and their dimensions, and a look-up of each party. Where many are asked about, look them up
-// once: see [Ledger.Beneficiary].
+// Inside a leaf higher priority is needed. Where the leaf is fair, it may also be equal priority between two
+// parties: their shares are to them what entitlements are to pools. Revocable work gives way to all that is
+// not revocable, and nothing gives way to revocable work.
+//
+// Complexity: the depth of the pools and their dimensions, and a look-up of each party. To ask about many
+// units, look them up once: see [Ledger.Beneficiary].
 func (l *Ledger) Permits(to, from Unit, dims []string) bool {
 	b, d := l.Beneficiary(to, dims), l.Donor(from)
 	return b.MayStop(&d)
@@ -147,20 +152,20 @@ func (l *Ledger) Donor(u Unit) Donor {
 	return Donor{u, leaf, l.vector(u.Request), l.account(leaf, u.Job, u.User)}
 }
 
-// Beneficiary is a unit that waits, as the accounts are until something is booked.
+// Beneficiary is a unit that waits. It describes the accounts until something is booked.
 type Beneficiary struct {
 	Unit
 	ledger *Ledger
 	leaf   int32
 	asks   []int64
-	dims   []int // in which there is too little room
+	dims   []int // dimensions in which there is too little room
 	party  *account
 	fair   bool   // its party stays within its share
 	inside Policy // of its leaf
 
-	// Of the donor's pool that was asked about last:
+	// About the donor's pool that was asked about last:
 	common             int32
-	entitled, reserved bool // it stays within that below common
+	entitled, reserved bool // the beneficiary stays within that below common
 }
 
 // Beneficiary looks up a unit for which others might be stopped; see [Ledger.Permits].
@@ -181,7 +186,8 @@ func (l *Ledger) Beneficiary(u Unit, dims []string) Beneficiary {
 // MayStop is [Ledger.Permits] for the two. Complexity: the depth of the pools and their dimensions.
 func (b *Beneficiary) MayStop(d *Donor) bool { return b.Stays(d) && b.Gives(d) }
 
-// Stays reports what the law asks of the one who gains: that its pools stay within what they are entitled to. Complexity: as MayStop.
+// Stays is the half of the law about the one who gains: its pools stay within what they are entitled to.
+// Complexity: as MayStop.
 func (b *Beneficiary) Stays(d *Donor) bool {
 	if b.Revocable || d.Revocable || b.leaf == d.leaf {
 		return true
@@ -192,7 +198,7 @@ func (b *Beneficiary) Stays(d *Donor) bool {
 	return b.entitled && b.ledger.policy(b.common).Across(b.reserved)
 }
 
-// Gives reports what the law asks of the one who loses, and all that it asks inside a leaf. Complexity: as MayStop.
+// Gives is the other half, about the one who loses; inside a leaf it is all. Complexity: as MayStop.
 func (b *Beneficiary) Gives(d *Donor) bool {
 	if b.Revocable || d.Revocable {
 		return !b.Revocable
@@ -216,7 +222,7 @@ func (b *Beneficiary) Gives(d *Donor) bool {
 	})
 }
 
-// see finds out what the beneficiary stays within below a pool above its leaf.
+// see finds out what the beneficiary stays within, in its pools below common.
 func (b *Beneficiary) see(common int32) {
 	l := b.ledger
 	b.common, b.entitled, b.reserved = common, true, l.tree.keeps(b.asks)
@@ -226,12 +232,12 @@ func (b *Beneficiary) see(common int32) {
 	}
 }
 
-// Stays reports whether a unit that is not booked yet would leave its pool, and all above, within what they are entitled to.
-// Complexity: the depth of the pool and the dimensions.
+// Stays reports whether its pool, and all above, would stay within what they are entitled to with a unit that
+// is not booked yet. Complexity: the depth of the pool and the dimensions.
 func (l *Ledger) Stays(u Unit) bool { return l.Beyond(u) == "" }
 
-// Beyond returns the lowest pool in which the unit would not stay: only what stops there could change that. It is "" where it stays in
-// all. Complexity: as Stays.
+// Beyond returns the lowest pool that would not stay within it: only what stops there could change that. It
+// is "" if all would. Complexity: as Stays.
 func (l *Ledger) Beyond(u Unit) cluster.PoolPath {
 	if i := l.beyond(l.vector(u.Request), l.tree.at(u.Pool), -1); i >= 0 {
 		return l.tree.nodes[i].pool.Path
@@ -239,7 +245,8 @@ func (l *Ledger) Beyond(u Unit) cluster.PoolPath {
 	return ""
 }
 
-// Excess returns what a pool would have to give up of what the unit asks for, to end within what it is entitled to.
+// Excess returns how much of what the unit asks for a pool would have to give up, to end within what it is
+// entitled to.
 func (l *Ledger) Excess(u Unit, p cluster.PoolPath) cluster.Resources {
 	i, over := l.tree.at(p), l.vector(u.Request)
 	for d, n := range over {
@@ -250,8 +257,8 @@ func (l *Ledger) Excess(u Unit, p cluster.PoolPath) cluster.Resources {
 	return l.tree.resources(over)
 }
 
-// beyond is Beyond for the pools from lowest up to the one below top, of which there is none if that is not above it, and −1 for "".
-// Neither is beside the other.
+// beyond is Beyond for the pools from lowest up to the one below top, or for none if top is not above lowest.
+// It returns −1 for "". top and lowest must be in one line.
 func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
 	for i := lowest; i > top; i = l.tree.nodes[i].parent {
 		if !within(l.holds[i], asks, l.tree.nodes[i].entitled) {
@@ -261,9 +268,10 @@ func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
 	return -1
 }
 
-// Keeps reports whether the pool of a unit that is not booked yet, and each above it, would end with it, in those of the dimensions that it asks
-// for, within what it is entitled to, or with no more than before the others left, which are booked. Complexity: the depth of the pool times the
-// others and the dimensions.
+// Keeps reports whether the pool of u, and each above it, would end with u within what it is entitled to, or
+// with no more than before the units left were taken out. It looks at those of the dims that u asks for. u is
+// not booked yet; that the others left is. Complexity: the depth of the pool times the others and the
+// dimensions.
 func (l *Ledger) Keeps(u Unit, left []Unit, dims []string) bool {
 	asks, gave := l.vector(u.Request), make([][]int64, len(left))
 	for k := range left {
@@ -286,9 +294,9 @@ func (l *Ledger) Keeps(u Unit, left []Unit, dims []string) bool {
 	return true
 }
 
-// MayReturn reports whether a unit that was stopped, and is not booked any more, may stay after all although another one,
-// from, is stopped for to, which is booked: whether all that had to stay within something for that, and that the unit
-// belongs to as well, do so with it. Complexity: as Permits.
+// MayReturn reports whether u, which was stopped and is not booked any more, may stay after all, although
+// from is stopped for to, which is booked. For that stop some pools and parties had to stay within something.
+// Those that u belongs to have to do so with u as well. Complexity: as Permits.
 func (l *Ledger) MayReturn(u, to, from Unit) bool {
 	if u.Revocable {
 		return true // what it has is not counted against anybody
@@ -306,8 +314,8 @@ func (l *Ledger) policy(pool int32) Policy {
 	return policyNamed(l.tree.nodes[max(0, pool)].pool.Preemption) // the root's own if it is the only pool
 }
 
-// common returns the lowest pool that is, or is above, each of two. Since parents come before their children, the one with
-// the larger index is never above the other.
+// common returns the lowest pool that is each of two, or is above it. Since parents come before their
+// children, the pool with the larger index is never above the other.
 func (l *Ledger) common(a, b int32) int32 {
 	for a != b {
 		if a > b {
@@ -332,7 +340,7 @@ func within(holds, asks, bound []int64) bool {
 // stays reports whether the party stays within its share with what is asked for.
 func (a *account) stays(asks []int64) bool { return within(a.holds, asks, a.amounts) }
 
-// keeps reports whether the party gives something of one of the dimensions, and keeps its share of that.
+// keeps reports whether the party gives some of one of the dimensions, and keeps its share of that.
 func (a *account) keeps(gives []int64, dims []int) bool {
 	return slices.ContainsFunc(dims, func(d int) bool { return gives[d] > 0 && a.holds[d]-gives[d] >= a.amounts[d] })
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// leftovers grants what the leaves cannot use of their parts of a limit above them, or of the capacity, since tasks and cores are
-// whole. It is scratch that is used again.
+// leftovers grants what the leaves cannot use of their parts of a limit above them, or of the capacity, since
+// tasks and cores are whole. It is scratch that is used again.
 type leftovers struct {
 	used    [][]int64 // by pool
-	claimed []int64   // what runs anywhere, and what was granted that others may be stopped for, or that only leftovers let in
+	claimed []int64   // what runs anywhere, was granted so that others may be stopped for it, or only leftovers let in
 	next    []unit
-	turns   []turn               // of next, who has waited longest first
+	turns   []turn               // turns of next, longest wait first
 	room    []int64              // see grant
-	vacant  map[standing][]int64 // see unreserved; until some are granted
-	idle    [][]int64            // by pool: what static pools do not use of their reservations, in it and below it
-	below   [][]int64            // the same, below it
+	vacant  map[standing][]int64 // see unreserved; valid until some are granted
+	idle    [][]int64            // by pool: the part of reservations that static pools do not use, in it and below it
+	below   [][]int64            // by pool: that part below it only
 }
 
 // standing is a leaf and a priority in it.
@@ -26,29 +26,32 @@ type standing struct {
 	priority int32
 }
 
-// turn is since when a unit waits, and all that its leaf lets go first.
+// turn is a unit and since when it waits, no earlier than those that its leaf lets go first.
 type turn struct {
 	since cluster.Time
-	unit  int32 // by leaf, and in the order of that
+	unit  int32 // index; by leaf, and in the order of the leaf
 }
 
 // unit is what waits in a group beyond its leaf's part: tasks, or the core of its job.
 type unit struct {
 	q       *queue
 	group   int32
-	held    []int64 // for the head of its leaf, nil if it may pass it
+	held    []int64 // held for the head of its leaf, nil if the unit may pass that
 	cores   []int32 // the groups of the core of its job, if it has one
 	core    bool    // it is that core
 	fixed   bool    // only inside a reservation
 	request []int64
 }
 
-// dealLeftovers lets those borrow whom only the part of their leaf keeps out, as far as they fit below every limit, and
-// revocable ones into the slack, beside all that runs and has been granted. What may not be preempted has to fit into the whole
-// reservation of its leaf, however little of that can be honoured, and into what nobody claims of the capacity. Who has waited
-// longest goes first, whichever leaf that is in; inside a leaf the order is its own, and what its head holds stays free. fresh
-// tells that the claims are new: until they are again, nobody has of them for good, even if there is no host for them.
-// Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
+// dealLeftovers lets those borrow whom only the part of their leaf keeps out. They have to fit below every
+// limit, and revocable ones into the slack, beside all that runs and has been granted. What may not be
+// preempted has to fit into the whole reservation of its leaf, however little of that can be honoured, and
+// into the part of the capacity that nobody claims.
+//
+// Who has waited longest goes first, in whichever leaf. Inside a leaf its own order holds, and what its head
+// holds stays free. fresh tells that the claims are new. Until they are again, what they cover is left to
+// them, even if there is no host for it. Complexity: the groups of all queues, with a logarithmic factor,
+// times dimensions and depth.
 func (a *Admission) dealLeftovers(fresh bool) {
 	if fresh {
 		for _, q := range a.queues {
@@ -133,7 +136,7 @@ func (a *Admission) use(q *queue, revocable bool) []int64 {
 	return all
 }
 
-// claims returns what runs in a leaf and has been granted there that others may be stopped for.
+// claims returns what runs in a leaf, and what has been granted there so that others may be stopped for it.
 func (a *Admission) claims(q *queue) []int64 {
 	all := make([]int64, len(a.tree.dims))
 	for i := range q.groups {
@@ -144,8 +147,8 @@ func (a *Admission) claims(q *queue) []int64 {
 	return all
 }
 
-// unreserved returns what is left for a unit that may not be preempted of the reservation of its leaf, of which what runs and is less
-// urgent uses nothing.
+// unreserved returns what the reservation of its leaf leaves for a unit that may not be preempted.
+// Preemptible work that runs and is less urgent does not count as use.
 func (l *leftovers) unreserved(t *tree, u *unit) []int64 {
 	priority := u.q.groups[u.group].Priority
 	if room, known := l.vacant[standing{u.q.node, priority}]; known {
@@ -176,7 +179,7 @@ func (l *leftovers) unreserved(t *tree, u *unit) []int64 {
 	return room
 }
 
-// collect appends what may have leftovers of a leaf.
+// collect appends what of a leaf may have leftovers.
 func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 	if !q.refuses() {
 		return
@@ -212,7 +215,7 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 	}
 }
 
-// grant lets as much of a unit borrow as has room.
+// grant lets a unit borrow as much as there is room for.
 func (l *leftovers) grant(t *tree, u *unit, revocable bool) {
 	n := int64(1)
 	if !u.core {
@@ -266,8 +269,8 @@ func (l *leftovers) grant(t *tree, u *unit, revocable bool) {
 	}
 }
 
-// settle works out what is idle in a pool, of which more is used than before, or what is idle below it has changed. The root keeps
-// nothing. Complexity: dimensions.
+// settle works out what is idle in a pool, after its use has grown or what is idle below it has changed. The
+// root keeps nothing. Complexity: dimensions.
 func (l *leftovers) settle(t *tree, i int32) {
 	n := &t.nodes[i]
 	for d, static := range t.static {
@@ -283,8 +286,9 @@ func (l *leftovers) settle(t *tree, i int32) {
 	}
 }
 
-// keep leaves of the room of the root what there is, without what static pools do not use of their reservations, in the dimensions
-// that have some: save those that the leaf belongs to. Complexity: depth, times such dimensions.
+// keep sets the room of the root, in the dimensions with static reservations, to what there is without the
+// unused part of these reservations. Pools that the leaf belongs to keep nothing from it. Complexity: depth,
+// times such dimensions.
 func (l *leftovers) keep(t *tree, leaf int32, room []int64) {
 	for d, static := range t.static {
 		if !static {
@@ -298,7 +302,7 @@ func (l *leftovers) keep(t *tree, leaf int32, room []int64) {
 	}
 }
 
-// borrow grants n more tasks of a group. What kept them out keeps them from more than to borrow.
+// borrow grants n more tasks of a group. What kept them out now keeps them from more than borrowing.
 func (q *queue) borrow(i int32, n int64) {
 	grant := &q.grants[i]
 	grant.Waiting[cluster.TierBorrowed] += n

@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// Policy says for whom running work may be stopped. An inner pool has one by name, which rules between its children, and
-// inside those of them that are leaves; a root without children has one for itself. What is never stopped (not preemptible,
-// stateful, daemon) does not come before a policy.
-//
-// A policy may only forbid more than Default does: its laws hold whatever is configured.
+// Policy says for whom running work may be stopped. An inner pool names one, which rules between its
+// children, and inside those of them that are leaves. A root without children names one for itself. What is
+// never stopped (not preemptible, stateful, daemon) is not put to a policy.
 type Policy interface {
 	// Inside reports whether, within one leaf, work of one may be stopped for the other.
 	Inside(to, from Rival) bool
-	// Across reports whether work of one pool may be stopped for another one. Default's law about entitlements holds in
-	// any case. reserved tells that the beneficiary stays within its reservation.
+	// Across reports whether work of one pool may be stopped for another one. Default's law about
+	// entitlements holds in any case. reserved tells that the beneficiary stays within its reservation.
 	Across(reserved bool) bool
 }
 
 // Rival is one side of a comparison inside a leaf.
 type Rival struct {
 	Priority int32
-	// Fair tells that the leaf is fair between jobs or users, that the priorities are equal, and that its job or user is on
-	// its side of its share: stays within it as the beneficiary, keeps it as the one who gives.
+	// Fair tells three things: the leaf is fair between jobs or users, the priorities are equal, and this
+	// side's job or user is right by its share. The beneficiary's has to stay within it, the donor's to keep
+	// it.
 	Fair bool
 }
 
@@ -38,8 +37,8 @@ var policies = map[string]Policy{
 // PolicyNames returns the names of all policies, sorted.
 func PolicyNames() []string { return slices.Sorted(maps.Keys(policies)) }
 
-// policyNamed returns a policy, the default one for names that are not known: a pool may have been set up by a newer
-// server.
+// policyNamed returns a policy. Unknown names stand for the default one: a newer server may have set up the
+// pool.
 func policyNamed(name string) Policy {
 	if p, ok := policies[name]; ok {
 		return p
@@ -47,8 +46,9 @@ func policyNamed(name string) Policy {
 	return Default{}
 }
 
-// Default lets higher priority, or a job or user below its share at equal priority, stop work inside a leaf; and between
-// pools whoever is entitled to what the other one has beyond its own entitlement.
+// Default lets work be stopped inside a leaf for higher priority, or at equal priority for a job or user
+// below its share. Between pools, it lets it be stopped for whoever is entitled to what the other has beyond
+// its entitlement.
 type Default struct{}
 
 // Inside implements Policy.
@@ -59,8 +59,8 @@ func (Default) Inside(to, from Rival) bool {
 // Across implements Policy.
 func (Default) Across(bool) bool { return true }
 
-// Conservative stops work of other pools only for what is reserved, and inside a leaf only for higher priority: what is
-// merely a matter of shares is left to time.
+// Conservative stops work of other pools only for what is reserved, and inside a leaf only for higher
+// priority. What is merely a matter of shares is left to time.
 type Conservative struct{}
 
 // Inside implements Policy.

@@ -12,12 +12,12 @@ type Status struct {
 	Path cluster.PoolPath
 	// Dimensions has an entry for each dimension that is set, held or asked for in the pool, the fixed ones first.
 	Dimensions []DimensionStatus
-	// Shares has an entry for each job or user with tasks in a leaf that is fair between them, by Party.
+	// Shares has an entry for each job or user with tasks, by Party, in a leaf that is fair between them.
 	Shares []Share
 }
 
-// Share is what a party may claim of what its leaf is entitled to. Together they are no more than that, or than what work
-// of the leaf has that may not be preempted.
+// Share is what a party may claim of its leaf's entitlement. All shares together are no more than that, or
+// than what work of the leaf has that may not be preempted.
 type Share struct {
 	Party
 	Amount cluster.Resources
@@ -30,14 +30,15 @@ type DimensionStatus struct {
 	Limit       int64 // cluster.NoLimit if there is none
 	Demand      int64 // of all waiting tasks
 	Allocation  int64
-	Reserved    int64 // the part of the reservation that it claims and that can be honoured
+	Reserved    int64 // the part of the reservation that the pool claims and that can be honoured
 	Entitlement int64
-	// Claimed is what the tasks ask for, running and waiting, that are reserved or entitled: of the entitlement what whole
-	// tasks and whole gangs can have of it.
+	// Claimed is what the running and waiting tasks ask for that are reserved or entitled: the part of the
+	// entitlement that whole tasks and whole gangs can have.
 	Claimed int64
 	// BoundBy is the pool that keeps the entitlement below allocation and demand, "" if none does.
 	BoundBy cluster.PoolPath
-	// Tasks that ask for the dimension, running and waiting, by tier; and those that are refused.
+	// Tiers counts the running and waiting tasks that ask for the dimension, by tier. Refused counts those
+	// without one.
 	Tiers   [cluster.NumTiers]int64
 	Refused int64
 }
@@ -45,7 +46,7 @@ type DimensionStatus struct {
 // Wanted returns what the tasks ask for, running and waiting, saturating.
 func (s *DimensionStatus) Wanted() int64 { return sum(s.Allocation, s.Demand) }
 
-// Find returns what is said of the pool of that path, nil if nothing is. all is as [Admission.Status] returns it.
+// Find returns the status of the pool of that path, or nil. all is as [Admission.Status] returns it.
 func Find(all []Status, path cluster.PoolPath) *Status {
 	i, found := slices.BinarySearchFunc(all, path, func(s Status, p cluster.PoolPath) int { return cmp.Compare(s.Path, p) })
 	if !found {
@@ -119,7 +120,7 @@ func (s *DimensionStatus) add(o *DimensionStatus) {
 	s.Refused += o.Refused
 }
 
-// limiting returns the lowest pool with a limit, itself or one above; the pool if there is none.
+// limiting returns the lowest pool with a limit, from node i upwards, or the pool itself if there is none.
 func (t *tree) limiting(i int32) cluster.PoolPath {
 	for at := i; at >= 0; at = t.nodes[at].parent {
 		if n := &t.nodes[at]; slices.ContainsFunc(n.limit, func(limit int64) bool { return limit < unlimited }) {

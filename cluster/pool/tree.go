@@ -36,19 +36,19 @@ type node struct {
 	share              []uint64
 	static             []bool
 
-	allocation, demand []int64 // of an inner pool the sums of its children
+	allocation, demand []int64 // those of an inner pool are the sums of its children
 	claim              []int64
-	reserved           []int64 // the part of the reservation that it claims and that can be honoured
+	reserved           []int64 // the part of the reservation that the pool claims and that can be honoured
 	entitled           []int64
-	ceiling            []int64 // the most that it may use, by borrowing what nobody claims
+	ceiling            []int64 // the most that it may use, with what it borrows of what nobody claims
 
 	summed  bool // allocation, demand and claim are up to date
 	divided bool // so are the bounds of the children
 }
 
-// newTree returns the tree of pools for a capacity, in which nobody has or asks for anything. The pools come in any order
-// and without duplicates; the parent of each is among them, otherwise newTree panics. dims are dimensions that come first, after the
-// fixed ones. Complexity: O(pools · (log pools + dimensions)).
+// newTree returns the tree of pools for a capacity, in which nobody has or asks for anything. The pools come
+// in any order and without duplicates. newTree panics unless the parent of each is among them. dims are
+// dimensions that come right after the fixed ones. Complexity: O(pools · (log pools + dimensions)).
 func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *tree {
 	t := &tree{named: map[string]int{}, index: make(map[cluster.PoolPath]int32, len(pools))}
 	for d := range cluster.NumDimensions {
@@ -122,7 +122,8 @@ func (t *tree) dimension(name string) int {
 	return t.addDimension(name)
 }
 
-// addDimension adds a dimension of which there is nothing and nobody has or asks for anything: what has been divided is right for it.
+// addDimension adds a dimension. There is nothing of it, and nobody has or asks for any, so what has been
+// divided is right for it.
 func (t *tree) addDimension(name string) int {
 	t.dims = append(t.dims, name)
 	t.named[name] = len(t.dims) - 1
@@ -167,8 +168,8 @@ func (t *tree) resources(v []int64) cluster.Resources {
 	return r
 }
 
-// guaranteed returns what the tier reserved of a pool is bounded by: its reservation, save in dimensions of which no pool
-// reserves anything. There what it is entitled to is all that can be promised to anybody.
+// guaranteed returns what bounds the tier reserved of a pool: its reservation, and in dimensions of which no
+// pool reserves anything its entitlement. In these, nothing more can be promised to anybody.
 func (t *tree) guaranteed(i int32) []int64 {
 	bound := slices.Clone(t.nodes[i].entitled)
 	for d, kept := range t.kept {

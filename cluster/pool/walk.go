@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// bands are vectors by tier: bounds, or the room that is left below them. What is in a tier counts in the bounds of the
-// weaker tiers too.
+// bands are vectors by tier: bounds, or the room that is left below them. What is in a tier also counts in
+// the bounds of the weaker tiers.
 type bands [cluster.NumTiers][]int64
 
 // fit returns how many v fit into a tier, at most limit.
@@ -61,7 +61,7 @@ type walk struct {
 	at     int   // the level of the group at hand, -1 before the first
 	used   bands // what has been granted to waiting tasks
 	free   bands // room for the group at hand
-	room   bands // the same without what is held for heads
+	room   bands // free without what is held for heads
 	heads  [cluster.NumTiers]head
 	tight  []bool // by dimension; see confine
 
@@ -74,7 +74,7 @@ type level struct {
 	room     bands
 }
 
-// head is the first unit in a line that fits below a bound, but not now. Others leave what is held to it.
+// head is the first unit in a line that fits below a bound, but not now. Others leave it what is held.
 type head struct {
 	group    int32
 	held     []int64 // nil if there is none
@@ -150,7 +150,7 @@ func (w *walk) held(l line, has []int64) {
 	}
 }
 
-// standing is the priority below which waiting work does not go before the running tasks of a group.
+// standing is the priority that waiting work must exceed to go before the running tasks of a group.
 func (w *walk) standing(i int32) int32 {
 	if g := &w.q.groups[i]; g.Preemptible || g.Revocable {
 		return g.Priority
@@ -160,8 +160,9 @@ func (w *walk) standing(i int32) int32 {
 
 // admit grants tiers to the groups of a line below the bounds.
 //
-// A waiting task is granted a tier on top of all that runs and that it does not go before; so the tiers of what runs are
-// decided last, with what the grants have left. They never sum to more than a bound, unless what runs alone exceeds it.
+// A waiting task is granted a tier on top of all running work that it does not go before. So the tiers of
+// what runs are decided last, with what the grants have left. They never sum to more than a bound, unless
+// what runs alone exceeds it.
 func (w *walk) admit(l line, bounds bands) {
 	if len(l.running)+len(l.waiting) == 0 {
 		return
@@ -202,8 +203,8 @@ func (w *walk) begin(l line, bounds bands) {
 	w.levels = append(w.levels, level{priority: math.MinInt32, room: room})
 }
 
-// settle splits the running tasks of a group by tier and takes their room. What may not be preempted is counted in its
-// strongest tier, whatever the bound; what exceeds every bound as borrowed.
+// settle splits the running tasks of a group by tier and takes their room. What may not be preempted counts
+// in its strongest tier, whatever the bound. What exceeds every bound counts as borrowed.
 func (w *walk) settle(i int32, room bands) (tiers [cluster.NumTiers]int64) {
 	g, v := &w.q.groups[i], w.request[i]
 	left := g.Running
@@ -246,8 +247,8 @@ func (w *walk) weakest(i int32) cluster.Tier {
 	}
 }
 
-// look works out the room for a waiting group: what runs before it and what has been granted is gone, and so is what is
-// held for a head that it may not pass.
+// look works out the room for a waiting group. What runs before it and what has been granted is gone, and so
+// is what is held for a head that it may not pass.
 func (w *walk) look(i int32) {
 	g := &w.q.groups[i]
 	at := slices.IndexFunc(w.levels, func(l level) bool { return l.priority < g.Priority })
@@ -275,7 +276,7 @@ func (w *walk) passes(g *Group, h *head) bool {
 	return g.MaxRunTime > 0 && h.start != 0 && w.a.now.Add(g.MaxRunTime) <= h.start
 }
 
-// admitSingly grants the waiting tasks of a group tier by tier, save for the members of a core.
+// admitSingly grants the waiting tasks of a group tier by tier, except the members of a core.
 func (w *walk) admitSingly(l line, i int32) {
 	g, grant, v := &w.q.groups[i], &w.q.grants[i], w.request[i]
 	left := w.q.open[i] - g.Core
@@ -351,8 +352,8 @@ func (w *walk) grantCore(job cluster.JobUID, tier cluster.Tier) {
 	}
 }
 
-// coreUnit returns what the core of a job asks for together. It is not open where a limit on jobs keeps some of it back, or
-// there is no host for it.
+// coreUnit returns what the core of a job asks for together. It is not open if a limit on jobs keeps some of
+// it back, or there is no host for it.
 func (w *walk) coreUnit(job cluster.JobUID) (unit []int64, open bool) {
 	unit = w.vector(nil)
 	for _, m := range w.cores[job] {
