@@ -13,9 +13,9 @@ type Older struct {
 	Nodes int           // its bound of nodes
 }
 
-// AdoptOlder takes over a solution of n as it was before changes. The next call
-// of Solve repairs what they did, and lists what differs from the solution. What
-// is taken over are guesses: all are compared. O(nodes + arcs).
+// AdoptOlder takes over a solution of n as it was before changes. The next call of Solve repairs what they
+// did, and lists what differs from the solution. The solution is only a guess: all of it is compared. O(nodes
+// + arcs).
 func (s *Solver) AdoptOlder(n *flowgraph.Network, found Older) {
 	if n.NumNodes() == 0 {
 		return // of the solution nothing is left
@@ -50,8 +50,8 @@ func (s *Solver) AdoptOlder(n *flowgraph.Network, found Older) {
 	}
 }
 
-// known makes found what the caller knows: of arcs touched since, or of all if
-// it is not known which were, whatever flow there will be is listed.
+// known makes found what the caller knows. On arcs touched since, or on all if it is not known which were,
+// whatever flow there will be is listed.
 func (s *Solver) known(found solver.Solution, touched []bool, complete bool) {
 	s.moved = s.moved[:0]
 	s.batch++

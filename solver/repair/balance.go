@@ -6,13 +6,13 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// Stamina is how many nodes a search settles before it leaves the rest to the forest. It
-// was best of 64 to 2,048 on merged classes that wait: shorter, collectors
-// are too many; longer, the first searches take longer than the forest.
+// Stamina is how many nodes a search settles before it leaves the rest to the forest. Of 64 to 2,048 it was
+// best on merged classes that wait. With a shorter one there are too many collectors; with a longer one the
+// first searches take longer than the forest.
 const Stamina = 512
 
-// few is for how many units no forest is planted: with its unit a root loses all that hangs
-// on it, thousands of nodes, which costs more than to search on to the end.
+// few is for how many units no forest is planted. With its unit a root loses all that hangs on it, thousands
+// of nodes. That costs more than to search on to the end.
 const few = 8
 
 // step is what balance is at.
@@ -26,9 +26,8 @@ const (
 	balanced
 )
 
-// balance sends every excess forward and fetches every lack, path by path, then from the
-// collectors, where excess and lack have met. If the budget is spent and nothing changes,
-// the next call goes on where this one stopped.
+// balance sends every excess forward and fetches every lack, path by path, then from the collectors, where
+// excess and lack have met. If the budget is spent and nothing changes, the next call goes on from there.
 func (s *Solver) balance(budget solver.Budget) solver.Status {
 	if !s.underWay {
 		s.underWay = true
@@ -119,8 +118,8 @@ func (s *Solver) askForNodes(nodes []int32) {
 	}
 }
 
-// growAlong sends what collectors have too much, or fetches what they lack: by a forest, or
-// if that is little, path by path.
+// growAlong sends what collectors have too much, or fetches what they lack. It does so by a forest, or path
+// by path if that is little.
 func (s *Solver) growAlong(dir int64, budget solver.Budget) solver.Status {
 	if !s.forest.growing {
 		var units int64
@@ -142,10 +141,9 @@ func (s *Solver) growAlong(dir int64, budget solver.Budget) solver.Status {
 	return s.growOn(budget)
 }
 
-// Wide returns how many searches of the last call of Solve, and of those before it
-// that spent their budgets on the same changes, went through more than a quarter of
-// the nodes that are no sources, and through thousands. Many tell that a whole price
-// level moves.
+// Wide returns how many searches went through more than a quarter of the nodes that are no sources, and
+// through thousands. It counts those of the last call of Solve, and of calls before it that spent their
+// budgets on the same changes. Many tell that a whole price level moves.
 func (s *Solver) Wide() int { return s.wide }
 
 // ended notes how far a search went.
@@ -155,15 +153,13 @@ func (s *Solver) ended() {
 	}
 }
 
-// tires tells whether a search has gone far enough. With hubs it must go on: the
-// forest knows no short cut through them, and bounds leave them out. So it must where it
-// is made in place of a forest.
+// tires tells whether a search has gone far enough. With hubs it must go on: the forest knows no short cut
+// through them, and bounds leave them out. A search made in place of a forest must go on, too.
 func (s *Solver) tires() bool {
 	return len(s.settled) > s.stamina && len(s.hubs) == 0 && s.step <= searchBackward
 }
 
-// Tire sets another stamina, at first [Stamina]: a short one where nearly all units have to
-// pass the same nodes.
+// Tire sets another stamina than [Stamina]: a short one where nearly all units have to pass the same nodes.
 func (s *Solver) Tire(stamina int) { s.stamina = stamina }
 
 // collect ends a search at the settled node with most arcs in, which from then on
@@ -188,12 +184,12 @@ func (s *Solver) takes(v int32, dir int64) int64 {
 	return -s.excess[v] * dir
 }
 
-// mostMovers bounds for how many sources in the way is asked where those could go, and a list of those more: where places hold
-// hundreds, hardly one of them is looked at.
+// mostMovers bounds for how many sources in the way askForSteps asks ahead. Where places hold hundreds of
+// sources, hardly one of them is looked at.
 const mostMovers = 1024
 
-// askForSteps asks for what the first steps of searches forward from sources need: the cheapest
-// place of each, who is there, and where those could go who are near enough to it.
+// askForSteps asks for what the first steps of searches forward from sources need: the cheapest place of
+// each, who is there, and where those of them could go that are near enough to the price.
 func (s *Solver) askForSteps(nodes []int32) {
 	prefetch.Each(s.payers, nodes, &nodes[0])
 	for _, v := range nodes {

@@ -18,13 +18,12 @@ func extend[S ~[]T, T any](s S, n int) S {
 	return s[:max(n, len(s))]
 }
 
-// blocks yields a list in pieces: what their elements need lies here and there in memory, and
-// is asked for, step by step, for all of a piece at once.
+// blocks yields a list in pieces. What the elements need lies here and there in memory, and is asked for,
+// step by step, for all of a piece at once.
 func blocks[T any](list []T) iter.Seq[[]T] { return slices.Chunk(list, 64) }
 
-// rooms gives room to many lists that grow and shrink, cut from large pieces: a list that
-// reaches a new maximum, as some do in every solve, allocates nothing. What a list leaves goes to
-// the next one of that size.
+// rooms gives room to many lists that grow and shrink, cut from large pieces. So a list that reaches a new
+// maximum allocates nothing, as some do in every solve. What a list leaves goes to the next one of that size.
 type rooms[T any] struct {
 	piece []T
 	made  int                  // elements in all pieces
@@ -48,7 +47,7 @@ func (r *rooms[T]) grow(s []T) []T {
 	return grown
 }
 
-// trim returns the list of a node that may be another one by now, without its room if it is empty and that is
+// trim returns the list of a node that may be another one by now. An empty list loses its room if that is
 // large: else every id that a large node once had would keep room for one.
 func (r *rooms[T]) trim(s []T) []T {
 	if len(s) > 0 || cap(s) <= mostKept {

@@ -16,10 +16,10 @@ const (
 	foresight = 2
 )
 
-// wait is an arc over which a source can send any amount to the ground at a price that
-// no search changes. If the source has flow nowhere yet, no other path goes through it, and
-// such a way out bounds no price: a search that will end in it may find out how dear places
-// are for a while to come, lest it be made again when waiting has become a little dearer.
+// wait is an arc over which a source can send any amount to the ground, at a price that no search changes. If
+// the source has no flow yet, no other path goes through it, and such a way out bounds no price. A search
+// that will end in it may then find out how dear places are for a while to come. Else it would be made again
+// when waiting has become a little dearer.
 type wait struct {
 	cost  int64
 	arc   int32
@@ -35,8 +35,8 @@ type target struct {
 	found   bool
 }
 
-// set is field by field: a struct of five is put together on the stack, and read there before
-// the processor has written it.
+// set is field by field. A struct of five would be put together on the stack, and read there before the
+// processor has written it.
 func (t *target) set(cost int64, node, over, through int32) {
 	t.cost, t.node, t.over, t.through, t.found = cost, node, over, through, true
 }
@@ -53,10 +53,9 @@ func (s *Solver) begin() {
 	s.settled = s.settled[:0]
 }
 
-// placeAll sends excess of sources to the ground, or to who lacks it, as long as
-// no price has to change, and lists as late the nodes that still have some. Those come
-// first who lose most by waiting: who comes late then waits at once, instead
-// of driving out who came before.
+// placeAll sends excess of sources to the ground, or to nodes that lack it, as long as no price has to
+// change. It lists as late the nodes that still have some. Those that lose most by waiting come first. A late
+// one then waits at once, instead of driving out an earlier one.
 func (s *Solver) placeAll() {
 	late := s.late[:0]
 	crowded := s.crowded()
@@ -142,8 +141,8 @@ func (s *Solver) askForOut(v int32) {
 	}
 }
 
-// crowded tells whether sources have more than the nodes can pass on to the
-// ground within bounds. Placing who fits would then only delay who must wait.
+// crowded tells whether sources have more than the nodes can pass on to the ground within bounds. To place
+// what fits would then only delay what must wait.
 func (s *Solver) crowded() bool {
 	if len(s.pending.list) < 64 {
 		return false // the order of a few does not matter
@@ -201,8 +200,8 @@ func (s *Solver) order(list []int32) {
 	}
 }
 
-// regret is what the best place of v saves over waiting, negative: over the
-// cheapest arc whose head has free passage to the ground.
+// regret is what the best place of v saves over waiting, as a negative number. Waiting is the cheapest arc
+// whose head has free passage to the ground.
 func (s *Solver) regret(v int32) int64 {
 	least, wait := far, far
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
@@ -271,7 +270,7 @@ func (s *Solver) forward(v int32) bool {
 	return true
 }
 
-// end sends excess of v to where its search ended: t, or if that costs no less, own.
+// end sends excess of v to where its search ended: t, or own if that costs no more.
 func (s *Solver) end(v int32, t target, own wait) {
 	if own.found && own.cost <= t.cost {
 		s.pass(v, own.arc)
@@ -280,9 +279,9 @@ func (s *Solver) end(v int32, t target, own wait) {
 	}
 }
 
-// leave starts a search from source v, and takes its bounds on the way. It returns its
-// cheapest wait, which is no part of the search but ends it: if v has flow nowhere yet so
-// much beyond its cost.
+// leave starts a search from source v, and renews the bounds of v on the way. It returns the cheapest wait of
+// v, which ends the search and is no part of it. If v has no flow yet, the search goes on to that cost plus
+// beyond.
 func (s *Solver) leave(v int32, beyond int64) (target, wait) {
 	t, own := target{cost: far}, wait{cost: far}
 	p := &s.payers[v]

@@ -2,8 +2,8 @@ package repair
 
 import "github.com/sluice-scheduler/sluice/flowgraph"
 
-// move is the cheapest way for a holder on some node to go to a hub: to less
-// from, in cost. The cost of a stale move is a lower bound.
+// move is the cheapest way from some node to a hub for one of its holders: less flow on from, more on to. The
+// gain of a stale move is a lower bound.
 type move struct {
 	gain     int64
 	from, to int32

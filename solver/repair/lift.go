@@ -7,19 +7,17 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// shortage is how many nodes there may be for each unit that finds no place if all
-// prices are to be lifted at once.
+// shortage: all prices are lifted at once if there is a unit without a place for every so many nodes at
+// least.
 const shortage = 32
 
-// mostLift keeps prices far below far: nodes that no search comes by keep what they were
-// lifted by.
+// mostLift keeps prices far below far: nodes that no search comes by keep what they were lifted by.
 const mostLift = far / 8
 
-// lift raises the prices of all places at once where many more units came than there
-// is room for: by so much that as many units would rather wait. Unit by unit, each
-// would search through places that all get dearer by the same. It is a guess, which
-// searches then put right; what no longer agrees with prices is withdrawn. False if
-// prices do not settle. O(nodes + arcs) if there is anything to do.
+// lift raises the prices of all places at once where many more units came than there is room for: by so much
+// that as many units would rather wait. Unit by unit, each would search through places that all get dearer by
+// the same. It is a guess, which searches then put right; what no longer agrees with prices is withdrawn. It
+// returns false if prices do not settle. O(nodes + arcs) if there is anything to do.
 func (s *Solver) lift() bool {
 	missing := s.missing()
 	if missing <= 0 || missing*shortage < int64(s.cores) {
@@ -120,8 +118,8 @@ func (s *Solver) level(units int64) int64 {
 	return low
 }
 
-// visit notes what waiting costs units of source v beyond their places: those in the
-// dearest of the places that it would take wait first.
+// visit notes what waiting costs units of source v beyond their places. Those in the dearest of the places
+// that it would take wait first.
 func (s *Solver) visit(v int32) {
 	m := &s.market
 	m.places, m.waits = m.places[:0], m.waits[:0]

@@ -1,63 +1,55 @@
-// Package repair re-solves a network that changed a little: what a change puts
-// out of balance is brought back along shortest paths, and everything else
-// stays. It keeps, between calls, a flow and exact prices.
+// Package repair re-solves a network that changed a little. What a change puts out of balance is brought back
+// along shortest paths, and everything else stays. Between calls it keeps a flow and exact prices.
 //
 // # Prices
 //
-// The price p(v) = −π(v) of a node is the cost of bringing one more unit from it
-// to the ground, the node that demands most. A residual arc of cost c from v to
-// w must have p(v) ≤ c + p(w). Both searches are those of the successive
-// shortest path method (Ahuja, Magnanti, Orlin, Network Flows, §9.7), ordered by
-// cost so far plus price, which makes them A*:
+// The price p(v) = −π(v) of a node is the cost of bringing one more unit from it to the ground, the node that
+// demands most. A residual arc of cost c from v to w must have p(v) ≤ c + p(w). Both searches are those of
+// the successive shortest path method (Ahuja, Magnanti, Orlin, Network Flows, §9.7). They are ordered by cost
+// so far plus price, which makes them A*:
 //
-//   - forward: a unit too much at v looks for the cheapest way to the ground, or
-//     to a node that lacks one, and raises the prices it has passed;
-//   - backward: a unit lacking at v, such as a slot set free, keeps its price
-//     and looks for who would pay it, the ground included (then the slot stays
-//     empty), and lowers the prices it has passed.
+//   - forward: v has a unit too much. The search looks for the cheapest way to the ground, or to a node that
+//     lacks a unit, and raises the prices that it has passed.
+//   - backward: v lacks a unit, such as a slot set free, and keeps its price. The search looks for who would pay
+//     that, the ground included (then the slot stays empty), and lowers the prices that it has passed.
 //
-// As the ground takes and gives any amount, the order of repairs is free; when
-// all other nodes balance, so does the ground.
+// As the ground takes and gives any amount, the order of repairs is free; when all other nodes balance, so
+// does the ground.
 //
-// When very many nodes share a price, as where every host is as good as any
-// other, each such search would pass over all of them. One that has settled many
-// nodes therefore stops at the best connected of them, a collector, and leaves its
-// units there, as do all after it that come by. Searches of both kinds share the
-// collectors, so that excess and lack meet there; for what is left, if more than a few
-// units, a forest of paths then grows from them; it stays while unit after unit is sent, and the prices of
-// all its nodes move as one. This is the primal-dual method (ibid., §9.8), with the
-// forest kept as in Boykov and Kolmogorov, An experimental comparison of
-// min-cut/max-flow algorithms (2004).
+// Very many nodes may share a price, as where every host is as good as any other. Each search would then pass
+// over all of them. One that has settled many nodes therefore stops at the best connected of them, a
+// collector, and leaves its units there, as do all after it that come by. Searches of both kinds share the
+// collectors, so that excess and lack meet there. If more than a few units are left, a forest of paths grows
+// from the collectors. It stays while unit after unit is sent, and the prices of all its nodes move as one.
+// This is the primal-dual method (ibid., §9.8), with the forest kept as in Boykov and Kolmogorov, An
+// experimental comparison of min-cut/max-flow algorithms (2004).
 //
-// Where many more units come than there is room for, all prices will rise by about the
-// same; they are first lifted by a guess of that, and searches put right the rest.
+// Where many more units come than there is room for, all prices will rise by about the same. They are first
+// lifted by a guess of that, and searches put right the rest.
 //
 // # Two layers
 //
-// Nearly all nodes of a scheduling network are sources: classes or tasks, with
-// no arc in. A search steps from node v over a source that has flow on its arc
-// into v straight to the source's other heads, as if there were an arc between
-// them. Each node lists the flow that sources hold on it, and for each source a
-// lower bound is known on what its best move would cost, and an upper one on what
-// it pays. Most are passed over by that; the others wait in the queue until the
-// search has come as far as the bound, and only then are their arcs read. Prices
-// that moved are told to the sources around once, before the direction of searches
+// Nearly all nodes of a scheduling network are sources: classes or tasks, with no arc in. A source may have
+// flow on its arc into node v. A search steps from v over that source straight to its other heads, as if
+// there were an arc between them. Each node lists the flow that sources hold on it. For each source a lower
+// bound is known on what its best move would cost, and an upper one on what it pays. Most sources are passed
+// over by that. The others wait in the queue until the search has come as far as the bound, and only then are
+// their arcs read. Prices that moved are told to the sources around once, before the direction of searches
 // changes: searches forward need the one bound, those backward the other.
 //
-// Where a cluster is full, searches backward pass the same nodes again and again. Each
-// node then keeps a list of the sources that are near to paying its price: while
-// searches go backward, nobody pays more than before, so that none is missed.
+// Where a cluster is full, searches backward pass the same nodes again and again. Each node then keeps a list
+// of the sources that are near to paying its price. While searches go backward nobody pays more than before,
+// so none is missed.
 //
-// A node that nearly every source points at would make backward steps long. For
-// such a hub each node caches which of its holders could move there at the least cost, and
-// each block of nodes a bound on the best of them.
+// A node that nearly every source points at would make backward steps long. For such a hub each node caches
+// which of its holders could move there at the least cost, and each block of nodes a bound on the best of
+// them.
 //
 // # Changes
 //
-// Changes are taken in by comparing what was touched with a copy of it. Where only
-// a price changed, the bounds tell whether anything can be in the wrong place. Flow
-// that has become illegal or too dear is withdrawn: its source then has a unit
-// too much, and its head lacks one, at the old price.
+// What was touched is compared with a copy of it. Where only a price changed, the bounds tell whether
+// anything can be in the wrong place. Flow that has become illegal or too dear is withdrawn: its source then
+// has a unit too much, and its head lacks one, at the old price.
 package repair
 
 import (
@@ -83,8 +75,8 @@ const (
 	tall = far / 4
 )
 
-// arc is the solver's record of an arc with its flow: a copy, to compare with after
-// changes. Most arcs of sources never carry flow and have none: it is zero, without room.
+// arc is the record of an arc with its flow: a copy, to compare with after changes. Most arcs of sources
+// never carry flow and have no record: theirs is zero, without room.
 type arc struct {
 	cost         int64
 	lower, upper int64
@@ -98,8 +90,8 @@ type arc struct {
 // holding is movable flow of one source into a node.
 type holding struct {
 	cost int64
-	// rest bounds from below what the source's best other residual arc costs, hubs left
-	// out; -far if it has flow on several: it is asked itself then.
+	// rest is a lower bound on what the source's best other residual arc costs, without hubs. It is -far if
+	// the source has flow on several arcs: then the source itself is asked.
 	rest int64
 	arc  int32
 	from int32
@@ -125,10 +117,10 @@ func (x *node) improves(search uint32, label int64) bool {
 	return x.seen != search || label < x.label
 }
 
-// payer is what searches know of a source: the arc it has movable flow on, if
-// that is one; bounds from below on (cost + price of head) of its cheapest
-// residual arc and of the cheapest but that one, hubs left out; and the best path
-// found to it. Its price is a bound from above on what it pays anywhere.
+// payer is what searches know of a source. arc is the one on which it has movable flow, if that is one. first
+// is a lower bound on (cost + price of head) of its cheapest residual arc, second of the cheapest but that
+// one, both without hubs. label and via are of the best path found to it. Its price is an upper bound on what
+// it pays anywhere.
 type payer struct {
 	cost          int64
 	first, second int64
@@ -167,8 +159,8 @@ func (p *payer) loosen(a int32, value int64) {
 	}
 }
 
-// publish puts the bounds of source v where searches come by it: they pass nearly all
-// sources, and should not have to open a record of each.
+// publish puts the bounds of source v where searches come by. They pass nearly all sources, and should not
+// have to open a record of each.
 func (s *Solver) publish(v int32) {
 	p := &s.payers[v]
 	s.second[v] = p.second
@@ -197,8 +189,8 @@ type Solver struct {
 	drifted   bool // a price is tall
 
 	arcs []arc // indexed by ArcID
-	// recorded are the arcs that have a record: all but those of sources that have had no
-	// flow yet, need have none and do not lead to a hub.
+	// recorded are the arcs that have a record. Arcs of sources have none as long as they have had no flow,
+	// need have none and do not lead to a hub.
 	recorded bitset
 	full     bitset // arcs without room
 	loaded   bitset // arcs with flow above their lower bound
@@ -231,7 +223,7 @@ type Solver struct {
 	stamina int
 	// few is for how many units no forest is planted.
 	few int64
-	// rise is by how much flow got dearer where it was: about the most of recent rises.
+	// rise is by how much flow got dearer where it stayed: about the most of recent rises.
 	rise int64
 
 	search  uint32
@@ -244,14 +236,14 @@ type Solver struct {
 	ranks   []radixheap.Item // scratch of order
 	needy   []int32          // scratch of searchAlong
 	late    []int32          // nodes whose excess no free place takes
-	// dearer and cheaper list nodes whose price moved, unknown to sources.
+	// dearer and cheaper list nodes whose price moved and whose sources do not know yet.
 	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.
 	underWay bool
-	// lost: nothing but the answer of adviser, who is under way, is of use.
+	// lost: only the answer of adviser, which is under way, is of use.
 	lost bool
-	// patience is how much work for each node and arc the present changes get before
-	// adviser is asked, who is nil until then; spent is what they have had.
+	// patience is how much work for each node and arc the present changes get before adviser is asked.
+	// adviser is nil until then. spent is the work that they have had.
 	patience, spent int64
 	adviser         *netsimplex.Solver
 	step            step
@@ -275,8 +267,8 @@ type Solver struct {
 	changed       []flowgraph.ArcID
 }
 
-// movement remembers the flow of an arc at the last optimum. With list the caller
-// may know of less: what flow there is must be listed.
+// movement remembers the flow of an arc at the last optimum. With list the caller may not know of that:
+// whatever flow there is must be listed.
 type movement struct {
 	flow int64
 	arc  int32
@@ -367,8 +359,8 @@ func (s *Solver) changedSince() bool {
 	return next != s.seq
 }
 
-// proceed balances what has been taken in. Where prices do not settle, or do not fit, it goes
-// on from what the simplex finds.
+// proceed balances what has been taken in. If prices do not settle, or do not fit, it goes on from what the
+// simplex finds.
 func (s *Solver) proceed(budget solver.Budget) solver.Status {
 	for {
 		if s.lost {
@@ -388,8 +380,8 @@ func (s *Solver) proceed(budget solver.Budget) solver.Status {
 	}
 }
 
-// goOn balances. Where flow has to go unit by unit over most of the network, again and
-// again, that takes very long, and the simplex is asked in the end.
+// goOn balances. That takes very long where flow has to go unit by unit over most of the network, again and
+// again. The simplex is asked in the end.
 func (s *Solver) goOn(budget solver.Budget) solver.Status {
 	limit := s.patience * int64(s.net.NumNodes()+s.net.NumArcs()+64)
 	if s.spent < limit {
@@ -409,9 +401,8 @@ func (s *Solver) goOn(budget solver.Budget) solver.Status {
 	return s.balance(solver.Budget{})
 }
 
-// consult asks the simplex, as when prices do not settle on a free negative cycle, and
-// goes on from its answer if there is one. If the budget is spent before, the next call
-// asks on.
+// consult asks the simplex, as when prices do not settle on a free negative cycle, and goes on from its
+// answer if there is one. If the budget is spent before, the next call asks on.
 func (s *Solver) consult(budget solver.Budget) solver.Status {
 	if s.adviser == nil {
 		s.adviser = netsimplex.New()

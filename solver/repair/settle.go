@@ -5,9 +5,9 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// settle makes every arc between nodes agree with prices: flow that can be put
-// right is, prices move where an arc has no upper bound or [solver.Plenty] of room. False
-// if that does not end, as on a free negative cycle.
+// settle makes every arc between nodes agree with prices. Flow that can be put right is. Prices move where an
+// arc has no upper bound or [solver.Plenty] of room. It returns false if that does not end, as on a free
+// negative cycle.
 func (s *Solver) settle() bool {
 	s.reprice = 0
 	limit := 64 + 8*len(s.kinds)
@@ -70,8 +70,8 @@ func (s *Solver) agree(a int32) {
 	}
 }
 
-// raisable tells whether to raise v rather than lower who points at it: once a
-// batch, and not if it has free passage to the ground.
+// raisable tells whether to raise v rather than lower the nodes that point at it: once a batch, and not if v
+// has free passage to the ground.
 func (s *Solver) raisable(v int32) bool {
 	if s.raised[v] == s.batch {
 		return false

@@ -5,9 +5,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 )
 
-// compare moves flow of a source from what has become too dear to what it could
-// have, withdraws what it holds beyond its supply, dearest first, and renews
-// what is cached of it.
+// compare moves flow of a source from what has become too dear to what it could have. It withdraws what the
+// source holds beyond its supply, dearest first, and renews what is cached of it.
 func (s *Solver) compare(v int32) {
 	p := &s.payers[v]
 	p.listed = false
@@ -84,8 +83,8 @@ func (s *Solver) bound(v int32) (dearest int32, most int64, cheapest int32, leas
 	return dearest, most, cheapest, least
 }
 
-// exchange moves flow of v from its dearest arc to its cheapest. Between arcs of
-// one head nothing else is touched: so it is when running tasks get an arc of their own.
+// exchange moves flow of v from its dearest arc to its cheapest. Between arcs of one head nothing else is
+// touched, as when running tasks get an arc of their own.
 func (s *Solver) exchange(v, dearest, cheapest int32) {
 	amount := min(s.load(dearest), s.room(cheapest))
 	if p := &s.payers[v]; p.count == 1 && amount == s.load(dearest) && p.head != s.arc(cheapest).head {
@@ -98,7 +97,7 @@ func (s *Solver) exchange(v, dearest, cheapest int32) {
 	s.force(cheapest, amount)
 }
 
-// takePrices takes in the changes of which only the cost of a source's arc is left to be.
+// takePrices takes in changes of which only the cost of a source's arc is left.
 func (s *Solver) takePrices() {
 	for next := range blocks(s.repriced) {
 		s.askForPrices(next)
@@ -109,7 +108,7 @@ func (s *Solver) takePrices() {
 	s.repriced = s.repriced[:0]
 }
 
-// askForPrices asks for what takePrice needs beside the records of arcs, all of sources but few.
+// askForPrices asks for what takePrice needs beside the records of arcs. Nearly all of these are of sources.
 func (s *Solver) askForPrices(arcs []int32) {
 	if len(arcs) == 0 {
 		return
@@ -134,8 +133,8 @@ func (s *Solver) askForPrices(arcs []int32) {
 	}
 }
 
-// takePrice takes in a new cost of arc a. Most such changes leave everything in its place,
-// as when waiting gets dearer for all, and the bounds tell.
+// takePrice takes in a new cost of arc a. The bounds tell that most such changes leave everything in its
+// place, as when waiting gets dearer for all.
 func (s *Solver) takePrice(a int32) {
 	r := &s.arcs[a]
 	if s.payers[r.tail].count <= 0 && s.kinds[r.tail] != isSource {
@@ -175,8 +174,8 @@ func (s *Solver) takePrice(a int32) {
 	}
 }
 
-// renewLater has v, whose arcs to the hub have changed, compared before the taking in ends, if
-// there is more to it: flow that could move there, or another arc to it.
+// renewLater has v compared before the taking in ends, after its arcs to the hub have changed, if there is
+// more to it: flow that could move there, or another arc to it.
 func (s *Solver) renewLater(b *hub, v int32) {
 	if b.double || s.payers[v].count > 0 {
 		s.lookAgain(v)

@@ -14,10 +14,10 @@ type suitor struct {
 	from int32
 }
 
-// suitors lists those who would come to a node first: all whose bid, the cost of
-// their arc less what they pay elsewhere, was below cut when the list was made, and those who
-// left the node since. As long as searches go backward nobody pays more than before, so bids
-// only rise, and the list stays good; it is made anew when it has no place for one who leaves.
+// suitors lists the sources that would come to a node first. Their bid is the cost of their arc less what
+// they pay elsewhere. Listed are all whose bid was below cut when the list was made, and those that left the
+// node since. While searches go backward nobody pays more than before. So bids only rise, and the list stays
+// good. It is made anew when it has no place for one that leaves.
 type suitors struct {
 	off, size int32
 	spare     int32 // places left
@@ -26,19 +26,19 @@ type suitors struct {
 	wide      bool // it was made for the second time
 }
 
-// courts keeps the suitors of nodes that searches backward have passed: at full
-// clusters they pass the same nodes many times, where a tenth of the arcs in matters.
+// courts keeps the suitors of nodes that searches backward have passed. At full clusters they pass the same
+// nodes many times, where a tenth of the arcs in matters.
 type courts struct {
 	of    []suitors // indexed by NodeID
 	list  []suitor
 	near  []int32 // scratch of invite and loosen
 	stamp uint32
-	// width is how far beyond the price of a node its list reaches: about the reduced
-	// lengths of the longer of recent paths, as few nodes are passed right at the start.
+	// width is how far beyond the price of a node its list reaches. It is about the reduced length of the
+	// longer of recent paths, as few nodes are passed right at the start.
 	width int64
 }
 
-// spareSuitors is for how many who leave a node its list has places.
+// spareSuitors is how many places the list of a node has for those that leave it.
 const spareSuitors = 4
 
 // left lists the source, who had flow on arc a into v until now.

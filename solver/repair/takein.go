@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// reset forgets everything but what flow the caller knows of, and chooses the
-// ground.
+// reset forgets everything but the flow that the caller knows of, and chooses the ground.
 func (s *Solver) reset(n *flowgraph.Network) {
 	fresh := Solver{net: n, batch: 1, ground: none, hubDegree: s.hubDegree, stamina: s.stamina, few: s.few, patience: s.patience, work: s.work}
 	least := int64(0)
@@ -68,8 +67,8 @@ func (s *Solver) grow() {
 	}
 }
 
-// takeIn brings the copy up to date and the flow back to one that is optimal for
-// what nodes now lack or have too much. It reports false if prices do not settle.
+// takeIn brings the copy up to date. The flow becomes one that is optimal for what nodes then lack or have
+// too much. It reports false if prices do not settle.
 func (s *Solver) takeIn() bool {
 	s.sync()
 	if !s.settle() {
@@ -143,7 +142,8 @@ func (s *Solver) sync() {
 	}
 }
 
-// thin keeps of what moved the first of each arc. There is more where arcs come and go and no call finds an optimum.
+// thin keeps of moved only the first entry of each arc. There are more where arcs come and go and no call
+// finds an optimum.
 func (s *Solver) thin() {
 	k := 0
 	for _, m := range s.moved {
@@ -199,8 +199,8 @@ func (s *Solver) takeAll() {
 // beside is how many sources a node may hold flow of for a new arc to look there.
 const beside = 64
 
-// sift lists, of what was touched, the nodes, the arcs that have a record, and the others. Few
-// arcs do, which cannot be foreseen, so that there is no branch for that.
+// sift splits what was touched into nodes, arcs that have a record, and other arcs. Few arcs have one. Which
+// cannot be foreseen, so there is no branch for that.
 func (s *Solver) sift(touched []flowgraph.Change) {
 	s.touched = s.touched[:0]
 	s.former, s.fresh = extend(s.former[:0], len(touched)), extend(s.fresh[:0], len(touched))
@@ -220,9 +220,9 @@ func (s *Solver) sift(touched []flowgraph.Change) {
 	s.former, s.fresh = s.former[:k], s.fresh[:l]
 }
 
-// takeFormer takes out, of arcs with a record, what is no longer the same, and takes in where
-// nothing but the cost of a source's arc changed: there are very many such where waiting gets
-// dearer for all. The rest joins those without a record.
+// takeFormer deals with touched arcs that have a record. It takes out those that are no longer the same. It
+// takes in those of sources of which only the cost changed: there are very many where waiting gets dearer for
+// all. The rest joins the arcs without a record.
 func (s *Solver) takeFormer(since flowgraph.Seq) {
 	for next := range blocks(s.former) {
 		prefetch.Each(s.arcs, next, &next[0])
@@ -300,8 +300,8 @@ func (s *Solver) askForGone(arcs []int32) {
 	}
 }
 
-// follow takes in the cost of a, which is the same arc or one alike, if nothing else of it can have
-// changed, and a source's.
+// follow takes in the cost of a, which is the same arc or one alike. It does so only if a is a source's and
+// nothing else of it can have changed.
 func (s *Solver) follow(a int32, since flowgraph.Seq) bool {
 	r, d := &s.arcs[a], s.net.Arc(flowgraph.ArcID(a))
 	if s.payers[r.tail].count <= 0 && s.kinds[r.tail] != isSource || r.lower != d.Lower || r.upper != d.Upper || s.net.AddedSince(flowgraph.ArcID(a), since) {
@@ -377,8 +377,7 @@ func (s *Solver) dropArc(a int32) {
 	}
 }
 
-// vacate takes in that v lacks what came to it. If the ground pays its price for that, no
-// search is needed.
+// vacate takes in that v lacks what came to it. No search is needed if the ground pays its price for that.
 func (s *Solver) vacate(v int32, amount int64) {
 	if x := &s.nodes[v]; x.entry == -s.price[v] && s.arcs[x.entryArc].tail == v {
 		back := min(amount, s.load(x.entryArc))
@@ -431,8 +430,8 @@ func (s *Solver) takeNodes() {
 // isNew tells whether v is a source that has no flow yet.
 func (s *Solver) isNew(v int32) bool { return s.kinds[v] == isSource && s.payers[v].count == 0 }
 
-// greet lists as idle the arcs of v, which is new, of which nothing is to be known: they may be
-// empty, have room and lead to no hub. Of these not even the network's records are read.
+// greet lists as idle the arcs of v, which is new, of which nothing need be known: they may be empty, have
+// room and lead to no hub. Of these not even the network's records are read.
 func (s *Solver) greet(v int32) {
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
 		if a := int32(ref.Arc); s.kinds[ref.Node] == isCore && s.net.Open(ref.Arc) && !s.recorded.has(a) && !s.full.has(a) {
@@ -522,8 +521,7 @@ func (s *Solver) enlist(a int32) {
 	}
 }
 
-// setArcs takes in the bounds and costs of arcs that were touched, are not idle and not yet
-// taken in.
+// setArcs takes in the bounds and costs of touched arcs that are not idle and not yet taken in.
 func (s *Solver) setArcs(since flowgraph.Seq) {
 	k := 0
 	for _, a := range s.fresh {
@@ -655,8 +653,8 @@ func (s *Solver) setArc(a int32, since flowgraph.Seq) {
 	s.suspectArc(a)
 }
 
-// offered takes in an arc of a source without a record, of which anything may be
-// new. It is of no account to a source that has no flow to move.
+// offered takes in an arc of a source without a record. Anything of it may be new. It does not matter to a
+// source that has no flow to move.
 func (s *Solver) offered(a int32, d flowgraph.Arc) {
 	v := int32(d.Tail)
 	s.full.set(a, d.Upper == 0)
@@ -681,8 +679,8 @@ func (s *Solver) offered(a int32, d flowgraph.Arc) {
 	}
 }
 
-// drawBeside moves flow of a source to arc a from dearer arcs between the same nodes, the
-// dearest first: so it is when running tasks get an arc of their own. Nothing else is touched.
+// drawBeside moves flow of a source to arc a from dearer arcs between the same nodes, the dearest first, as
+// when running tasks get an arc of their own. Nothing else is touched.
 func (s *Solver) drawBeside(a int32) {
 	d := s.net.Arc(flowgraph.ArcID(a))
 	if p := &s.payers[d.Tail]; p.count == 0 || p.count == 1 && p.head != int32(d.Head) {
@@ -713,7 +711,7 @@ func (s *Solver) suspectArc(a int32) {
 	s.todo = append(s.todo, a)
 }
 
-// force adds flow to a whatever its ends say.
+// force adds flow to a, whatever its ends say.
 func (s *Solver) force(a int32, amount int64) {
 	r := s.arc(a)
 	s.addFlow(a, amount)
