@@ -6,9 +6,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
 )
 
-// Ref is an arc as seen from one of its ends: Node is the other end. Lists of
-// them carry the price, so that a search reads one list in sequence and not an
-// arc here and an arc there.
+// Ref is an arc as seen from one of its ends: Node is the other end. Lists of them carry the price. So a
+// search reads one list in sequence, not an arc here and an arc there.
 type Ref struct {
 	Cost Cost
 	Arc  ArcID
@@ -31,8 +30,8 @@ type adjacency struct {
 
 const (
 	leastRoom = 4
-	// mostKept is the room that the list of a removed node keeps for the next of its id. More of it goes
-	// to who needs it: else every id that a large node once had would keep room for one.
+	// mostKept is the room that the list of a removed node keeps for the next node of its id. More than that
+	// goes to other lists: else every id that a large node once had would keep room for one.
 	mostKept = 64
 )
 
@@ -70,7 +69,7 @@ func (d *adjacency) grow(s *span) {
 	s.off, s.room = off, room
 }
 
-// clear gives up the room of the list of a removed node, which is empty, if it is large.
+// clear gives up the room of the empty list of a removed node, if that is large.
 func (d *adjacency) clear(s *span) {
 	if s.room > mostKept {
 		d.release(s)

@@ -149,8 +149,8 @@ func (n *Network) SetBounds(a ArcID, lower, upper int64) {
 	n.log.touchArc(a, &r.stamp)
 }
 
-// Arc returns the description of a. For an id that is free, any value below
-// [Network.ArcBound], its Tail is [NoNode].
+// Arc returns the description of a. a may be free, but must be below [Network.ArcBound]; Tail then is
+// [NoNode].
 func (n *Network) Arc(a ArcID) Arc {
 	r := &n.arcs[a]
 	return Arc{r.tail, r.head, n.boundsOf(a, r), r.cost}
@@ -171,8 +171,8 @@ func (n *Network) Upper(a ArcID) int64 { n.checkArc(a); return n.boundsOf(a, &n.
 // Cost returns the price per unit of flow on a.
 func (n *Network) Cost(a ArcID) Cost { n.checkArc(a); return n.arcs[a].cost }
 
-// Open tells whether a, which is alive, may carry nothing and may carry something: Lower(a) = 0 <
-// Upper(a). It reads a bit of a set, not the record of a. O(1).
+// Open tells whether Lower(a) = 0 < Upper(a): a may carry nothing, and may carry something. a must be alive.
+// Open reads a bit of a set, not the record of a. O(1).
 func (n *Network) Open(a ArcID) bool { return n.open[uint32(a)>>6]>>(uint32(a)&63)&1 != 0 }
 
 func (n *Network) checkArc(a ArcID) {

@@ -7,18 +7,18 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 )
 
-// A network is larger than the caches, and what its verbs need lies here and there in
-// memory. Verbs on many nodes or arcs first ask, step by step, for what they will need of
-// all: nobody then waits for one after the other.
+// A network is larger than the caches, and what its verbs need lies here and there in memory. Verbs on many
+// nodes or arcs first ask, step by step, for all that they will need. So they do not wait for one after the
+// other.
 
-// ahead is for how many arcs at once: few enough for all that to stay in the cache.
+// ahead is for how many arcs they ask at once: few enough for all that to stay in the cache.
 const ahead = 128
 
 // lineRefs is how many references of arcs lie in a cache line.
 const lineRefs = 4
 
-// AddArcs adds arcs, in this order, and appends their ids to ids. Of many it is faster
-// than AddArc of each. Amortized O(len(arcs)).
+// AddArcs adds arcs, in this order, and appends their ids to ids. For many arcs it is faster than AddArc for
+// each. Amortized O(len(arcs)).
 func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 	for len(arcs) > 0 {
 		next := arcs[:min(len(arcs), ahead)]
@@ -62,8 +62,8 @@ func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 // RemoveNode removes v and all its arcs. O(degree).
 func (n *Network) RemoveNode(v NodeID) { n.RemoveNodes([]NodeID{v}) }
 
-// RemoveNodes removes nodes and all their arcs, in this order. Of many it is faster
-// than RemoveNode of each. O(sum of degrees).
+// RemoveNodes removes nodes and all their arcs, in this order. For many nodes it is faster than RemoveNode
+// for each. O(sum of degrees).
 func (n *Network) RemoveNodes(nodes []NodeID) {
 	for len(nodes) > 0 {
 		next := nodes[:min(len(nodes), ahead)]
@@ -142,8 +142,8 @@ func (n *Network) cut(v NodeID, k int) {
 	n.stats.ArcsRemoved += int64(k)
 }
 
-// askForArcsOut asks for what the removal of the first of the given nodes needs of their
-// arcs out, and returns of how many.
+// askForArcsOut asks for what the removal of the first nodes needs of their arcs out. It returns for how many
+// nodes it did.
 func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
 	arcs, asked := 0, n.asked[:0]
 	for ; count < len(nodes) && arcs < ahead; count++ {
@@ -180,8 +180,8 @@ func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
 	return count
 }
 
-// SetCosts sets the price of each of arcs to the one of costs at the same index,
-// in this order. Of many it is faster than SetCost of each. O(len(arcs)).
+// SetCosts sets the price of each arc to the cost at the same index, in this order. For many arcs it is
+// faster than SetCost for each. O(len(arcs)).
 func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 	if len(arcs) != len(costs) {
 		panic(fmt.Sprintf("flowgraph: %d arcs, %d costs", len(arcs), len(costs)))
@@ -216,9 +216,8 @@ func (n *Network) forAsking(k int) [][2]int32 {
 	return n.asked
 }
 
-// AskForNodes brings into the cache, while the caller goes on, the records of the nodes that the
-// records of a list name by their fields like first, which is of the first record. Any values
-// may be given.
+// AskForNodes asks for records of nodes to be brought into the cache while the caller goes on. Each record of
+// list names a node, by the field that first points to in list[0]. Any values may be given.
 func AskForNodes[R any, I ~int32](n *Network, list []R, first *I) {
 	prefetch.Each(n.nodes, list, first)
 }

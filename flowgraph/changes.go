@@ -15,13 +15,13 @@ func (c Change) Node() (NodeID, bool) { return NodeID(^c), c < 0 }
 // Arc returns the arc that was touched, if it is one.
 func (c Change) Arc() (ArcID, bool) { return ArcID(c), c >= 0 }
 
-// changeLog is a window on the sequence of touched ids. Within one epoch, the
-// time between two reads by anyone, an id is logged once: whoever has not read
-// the first entry will find the state as it is when he does.
+// changeLog is a window on the sequence of touched ids. An epoch is the time between two reads by anyone.
+// Within one an id is logged once: a reader that has not read the first entry will then find the state as it
+// is.
 //
-// When the array of entries is nearly full, the later half of them remains: it has been copied,
-// step by step, to a second array, which takes its place. To drop entries, or to make room
-// for more of a network that grows, is no pause then.
+// When the array of entries is nearly full, the later half of them remains. By then it has been copied, step
+// by step, to a second array, which takes the place of the first. So there is no pause to drop entries, or to
+// make room for more when a network grows.
 type changeLog struct {
 	entries []Change
 	later   []Change // the later half of entries, from the middle of their array on
@@ -38,15 +38,13 @@ const (
 	logStep = 1 << 10
 )
 
-// Changes returns which nodes and arcs were touched since the given position,
-// and the position to ask from next time. An id may appear more than once if
-// others have read in between. If complete is false the window no longer
-// reaches back so far, and every id up to the bounds must be compared.
+// Changes returns which nodes and arcs were touched since the given position, and the position to ask from
+// next time. An id may appear more than once if others have read in between. If complete is false, the window
+// no longer reaches back so far: every id up to the bounds must be compared.
 //
-// Only the present state can be read from the network: an id that was removed
-// and given out again appears as one change. The slice is the network's own,
-// valid until the next verb that changes it. O(1), no allocation; readers may
-// call it concurrently.
+// Only the present state can be read from the network: an id that was removed and given out again appears as
+// one change. The slice is the network's own, valid until the next verb that changes it. O(1), no allocation;
+// readers may call it concurrently.
 func (n *Network) Changes(since Seq) (touched []Change, next Seq, complete bool) {
 	l := &n.log
 	next = l.next()
@@ -61,14 +59,14 @@ func (n *Network) Changes(since Seq) (touched []Change, next Seq, complete bool)
 
 func (l *changeLog) next() Seq { return l.first + Seq(len(l.entries)) }
 
-// AddedSince tells whether the arc that a names was added after the given position was
-// read. Of one that was added more than 2²⁹ changes ago it may say so too. O(1).
+// AddedSince tells whether the arc with id a was added after the given position was read. It may also say so
+// of an arc that was added more than 2²⁹ changes ago. O(1).
 func (n *Network) AddedSince(a ArcID, since Seq) bool {
 	return int32(n.arcs[a].born&^kindMask-uint32(since)<<kindBits) >= 0
 }
 
-// begin is for a verb that logs up to k ids, logStep at most. If someone has read since the last
-// verb it begins an epoch.
+// begin prepares for a verb that logs up to k ids, logStep at most. If someone has read since the last verb,
+// it begins an epoch.
 func (n *Network) begin(k int) {
 	l := &n.log
 	if l.read.Load() {
@@ -80,7 +78,7 @@ func (n *Network) begin(k int) {
 	}
 }
 
-// touchNode logs v, which has the stamp, once in an epoch.
+// touchNode logs v, unless it was logged in this epoch. stamp is that of v.
 func (l *changeLog) touchNode(v NodeID, stamp *uint32) {
 	if *stamp != l.epoch {
 		*stamp = l.epoch
@@ -96,8 +94,8 @@ func (l *changeLog) touchArc(a ArcID, stamp *uint32) {
 	}
 }
 
-// makeRoom keeps half as many entries as there are ids: to compare all of them in order is
-// the cheaper way then. While the network grows it may be fewer.
+// makeRoom keeps half as many entries as there are ids: beyond that it is cheaper to compare all ids in
+// order. While the network grows it may keep fewer.
 func (n *Network) makeRoom() {
 	l := &n.log
 	half := cap(l.entries) / 2

@@ -39,11 +39,10 @@ type Arc struct {
 	Cost Cost
 }
 
-// Slices are parallel only where one array is read alone. Every verb on an arc
-// needs nearly all its fields, so an arc is one record: a removal then touches
-// one cache line of it instead of eight. Bounds are apart, as those of most arcs
-// are among the few that two bits tell: with them, half of all records would lie
-// in two lines.
+// Slices are parallel only where one array is read alone. Every verb on an arc needs nearly all its fields,
+// so an arc is one record: a removal touches one cache line of it instead of eight. Bounds are apart, since
+// those of most arcs are among the few that two bits tell. With them, half of all records would lie in two
+// lines.
 type arcRecord struct {
 	tail, head    NodeID // tail is NoNode when the id is free
 	outPos, inPos int32  // positions in the lists of tail and head
@@ -64,8 +63,8 @@ const (
 
 var uppers = [1 << kindBits]int64{0, 1, Infinite}
 
-// A record of a node does not straddle cache lines, either. What verbs on arcs need of heads
-// is apart: that of all nodes which arcs enter then stays in the cache.
+// A record of a node does not straddle cache lines, either. What verbs on arcs need of heads is apart. So
+// that of all nodes which arcs enter stays in the cache.
 type nodeRecord struct {
 	supply int64
 	out    span
@@ -147,9 +146,8 @@ func (n *Network) Stats() Stats { return n.stats }
 // has sum zero. O(1).
 func (n *Network) TotalSupply() Int128 { return n.totals.supply }
 
-// Volume bounds from above the flow that any arc can carry in some optimal
-// flow: all positive supply and lower bounds, and, where a cost is negative and
-// so a cycle may pay, all finite upper bounds. O(1).
+// Volume bounds from above the flow that any arc can carry in some optimal flow. It is all positive supply
+// and lower bounds. Where a cost is negative, and so a cycle may pay, all finite upper bounds are added. O(1).
 func (n *Network) Volume() (int64, bool) {
 	v := n.totals.positive
 	v.addWide(n.totals.lower)
