@@ -7,12 +7,13 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// balance knows the least that a tally has in any domain, for a rule that bounds how much more another domain may have. Only
-// domains count that have a host which takes work and which the rule allows, whatever tasks are around: nobody waits for a
-// rack that can take none. It follows the tally and the hosts, change by change.
+// balance knows the least that a tally has in any domain. It is for a rule that bounds how much more another
+// domain may have. A domain counts only if a host there takes work and the rule allows that host, whatever
+// tasks are around: nobody waits for a rack that can take none. The balance follows the tally and the hosts,
+// change by change.
 //
-// Source: the maximal skew of Kubernetes' pod topology spread constraints. It differs in that hosts which take no work do
-// not count, nor do tasks that are asked to leave where that would let a domain seem fuller than it will be.
+// Source: the maximal skew of Kubernetes' pod topology spread constraints. Here, hosts which take no work do
+// not count, nor do tasks that are asked to leave, where that would let a domain seem fuller than it will be.
 type balance struct {
 	tally  *tally
 	rule   *rule
@@ -48,7 +49,7 @@ func (l *labels) unbalance(b *balance) {
 	l.balances = without(l.balances, b)
 }
 
-// enter has the host counted, with n −1 no more.
+// enter counts the host in its domain; with n −1 no more.
 func (b *balance) enter(rec *cluster.Host, n int) {
 	domain, ok := rec.Domain(b.tally.domain)
 	if !ok || !b.rule.mayTake(rec) {
@@ -99,7 +100,7 @@ func (b *balance) from(level int64) int64 {
 	return math.MaxInt64
 }
 
-// floor returns the least that any domain has after so many more tasks in one that has n.
+// floor returns the least that any domain has after more tasks came to one that has n.
 func (b *balance) floor(domain string, n presence, more int64) int64 {
 	if more > 0 && n.least == b.least && b.hosts[domain] > 0 {
 		return min(n.least+more, b.next)
@@ -107,8 +108,8 @@ func (b *balance) floor(domain string, n presence, more int64) int64 {
 	return b.least
 }
 
-// crosses reports whether a rule may hold in a domain after the change that did not before, or the reverse, where the least
-// was another one, too.
+// crosses reports whether a rule may hold in a domain after the change that did not before, or the reverse.
+// was is the least before, which may have changed, too.
 func (b *balance) crosses(before presence, was int64, after presence) bool {
 	return (before.most-was < b.number) != (after.most-b.least < b.number)
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// begin returns where all that waits of a class fits together that may only be where others like it are, while there are
-// none: in the domain where that is cheapest, nil if it fits in none. Complexity: hosts.
+// begin returns where all that waits of a class fits together, in the domain where that is cheapest; nil if
+// it fits in none. The tasks may only be where others like them are, and there are none yet. Complexity:
+// hosts.
 func (p *Planner) begin(c *class) (best []share) {
 	var cost flowgraph.Cost
 	for hosts := range p.starts(c) {
@@ -23,9 +24,10 @@ func (p *Planner) begin(c *class) (best []share) {
 // maxDomains is in how many domains room is sought for the first tasks of a class, at most.
 const maxDomains = 4
 
-// inCheapest calls do with the hosts of a domain in which the first tasks of a class may be, until it has found places for count of
-// them: first where they seem to cost least, by what one costs on a host, and how many that takes. Where the class does not wait for
-// first ones it is called once, with nil for all hosts. Complexity: hosts.
+// inCheapest calls do with the hosts of a domain in which the first tasks of a class may be, until do has
+// found places for count of them. It begins with the domain where they seem to cost least. cost returns what
+// one task costs on a host, and how many that takes. If the class does not wait for first ones, do is called
+// once, with nil for all hosts. Complexity: hosts.
 func (p *Planner) inCheapest(c *class, count int64, cost func(*host) (flowgraph.Cost, int64), do func(hosts []*host) bool) {
 	if !c.row.rule.unbegun() {
 		do(nil)
@@ -61,7 +63,7 @@ func (p *Planner) inCheapest(c *class, count int64, cost func(*host) (flowgraph.
 	}
 }
 
-// firsts returns the counts of what the rules wait for the first of.
+// firsts returns the tallies of those tasks of which the rules wait for a first one.
 func (r *row) firsts() (all []*tally) {
 	for _, x := range r.leaves() {
 		if x.hard && x.unbegun() {
@@ -71,8 +73,8 @@ func (r *row) firsts() (all []*tally) {
 	return all
 }
 
-// starts yields the hosts of each domain in which the first tasks of the class may be, while its rule lets them go there;
-// all hosts at once if it does not wait for first ones.
+// starts yields the hosts of each domain in which the first tasks of the class may be, while its rule lets
+// them go there. If the class does not wait for first ones, it yields all hosts at once.
 func (p *Planner) starts(c *class) iter.Seq[[]*host] {
 	return func(yield func([]*host) bool) {
 		first := c.row.firsts()
@@ -96,7 +98,8 @@ func startIn(first []*tally, hosts []*host, do func([]*host) bool) bool {
 	return done
 }
 
-// beginIn returns where all that waits of the class fits on the hosts, and what that costs; nil if it does not.
+// beginIn returns where on the hosts all that waits of the class fits, and what that costs; nil if it does
+// not fit.
 func (p *Planner) beginIn(c *class, hosts []*host) ([]share, flowgraph.Cost) {
 	var offers []share
 	for _, h := range hosts {
@@ -118,8 +121,8 @@ func (p *Planner) beginIn(c *class, hosts []*host) ([]share, flowgraph.Cost) {
 	return nil, 0
 }
 
-// divide groups the hosts by their domains of the tallies, in the order of the first of each. Hosts that lack one of these
-// are left out.
+// divide groups the hosts by their domains of the tallies, in the order of the first host of each group.
+// Hosts without one of these domains are left out.
 func (t *hosts) divide(by []*tally) [][]*host {
 	index := map[string]int{}
 	var groups [][]*host

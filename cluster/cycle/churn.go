@@ -12,8 +12,8 @@ type churn struct {
 // jobChurn counts those of a job, and says how many of it one cycle may ask to leave, 0 for any number.
 type jobChurn struct{ n, most uint32 }
 
-// churnOf returns the count of a job. Its bound is that of its present spec, whichever version its tasks run by: they are counted
-// together.
+// churnOf returns the count of a job. Its bound is that of the present spec. Tasks are counted together
+// whichever version they run by.
 func (p *Planner) churnOf(uid cluster.JobUID) *jobChurn {
 	c := &p.churn
 	j := c.jobs[uid]
@@ -27,7 +27,7 @@ func (p *Planner) churnOf(uid cluster.JobUID) *jobChurn {
 	return j
 }
 
-// count adds a unit, with n −1 the reverse.
+// count adds a unit; with n −1 it takes it out.
 func (p *Planner) count(u *unit, n int) {
 	c := &p.churn
 	c.all += n
@@ -45,7 +45,7 @@ func (p *Planner) count(u *unit, n int) {
 	}
 }
 
-// bears reports whether one cycle may ask all of these to leave too, which belong to one job.
+// bears reports whether one cycle may ask all of these to leave, too. They belong to one job.
 func (p *Planner) bears(units []*unit) bool {
 	u, n := units[0], uint32(len(units))
 	if j := p.churnOf(u.task.Job()); j.most > 0 && j.n+n > j.most {
@@ -61,7 +61,7 @@ func (p *Planner) bears(units []*unit) bool {
 	return p.churn.all+len(units) <= p.options.MaxDisplaced
 }
 
-// leavesFreely reports whether the unit's job does not bound how many of it are asked to leave.
+// leavesFreely reports whether the unit's job does not bound how many of its tasks are asked to leave.
 func (p *Planner) leavesFreely(u *unit) bool {
 	return !u.job.Type.Service() && p.churnOf(u.task.Job()).most == 0
 }

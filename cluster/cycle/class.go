@@ -117,7 +117,7 @@ func earlier(a, b waiter) bool {
 	return a.task < b.task
 }
 
-// waiters is those who wait in a class, and who is the first of them, who is asked for most.
+// waiters is those who wait in a class. It keeps the first of them, which is asked for most.
 type waiters struct {
 	*btree.BTreeG[waiter]
 	first waiter
@@ -160,7 +160,7 @@ type class struct {
 	local locality
 
 	left    [cluster.NumTiers]int64 // admitted and not placed, by tier
-	over    [cluster.NumTiers]int64 // the same of those that may not start now, for a limit; see bind
+	over    [cluster.NumTiers]int64 // the same of those that a limit keeps from starting now; see bind
 	limited pool.Binding            // which one
 	refused int64                   // not admitted
 	why     pool.Binding            // what keeps some of them from claiming room
@@ -168,7 +168,7 @@ type class struct {
 	gone    bool                    // forgotten
 
 	// In this cycle:
-	nominees int               // of this displacement pass, which are the first of the queue
+	nominees int               // of this displacement pass: so many of the first of the queue
 	large    bool              // no host has room for two, even if it is empty
 	skipped  bool              // a gang that cannot be whole
 	passed   bool              // its claims went to those next in the pool
@@ -207,8 +207,8 @@ func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskS
 	return c
 }
 
-// tierSteps is what a unit of each tier costs to leave waiting, on top of the price of waiting: no sum of prices of a
-// weaker tier reaches the step of a stronger one.
+// tierSteps is what a unit of each tier costs to leave waiting, on top of the price of waiting. No sum of
+// prices of a weaker tier reaches the step of a stronger one.
 var tierSteps = [cluster.NumTiers]flowgraph.Cost{
 	cluster.TierReserved: 1 << 36,
 	cluster.TierEntitled: 1 << 33,
@@ -224,7 +224,7 @@ func (c *class) open() int64 {
 	return n
 }
 
-// overall returns how many units are admitted and may not start now, for a limit.
+// overall returns how many units are admitted and may not start now because of a limit.
 func (c *class) overall() (n int64) {
 	for _, over := range c.over {
 		n += over
@@ -235,10 +235,10 @@ func (c *class) overall() (n int64) {
 // flows reports whether the flow has units of the class to place.
 func (c *class) flows() bool { return c.open() > 0 && !c.skipped }
 
-// claims returns how many units wait that their pool may claim room for.
+// claims returns how many of the units that wait their pool may claim room for.
 func (c *class) claims() int64 { return c.left[cluster.TierReserved] + c.left[cluster.TierEntitled] }
 
-// allClaims returns the same with those that may not start now, for a limit.
+// allClaims returns claims, with those that may not start now because of a limit.
 func (c *class) allClaims() int64 {
 	return c.claims() + c.over[cluster.TierReserved] + c.over[cluster.TierEntitled]
 }
@@ -271,8 +271,9 @@ func (c *class) take(n int64) {
 // total returns what a task of the class pays for starting on an open host of its row.
 func (c *class) total(s slot) flowgraph.Cost { return clamp(s.price() + c.local.extra(s.index())) }
 
-// accepts returns the price of starting a task of the class on the host, and whether it would start there rather than wait:
-// the host is open to it, and not so dear that the class waits for a better one.
+// accepts returns the price of starting a task of the class on the host, and whether it would start there
+// rather than wait. For that the host must be open to it, and not so dear that the class waits for a better
+// one.
 func (c *class) accepts(i int32) (flowgraph.Cost, bool) { return c.acceptsAt(i, c.local.extra(i)) }
 
 // acceptsAt is accepts where the price of reading the inputs is known.

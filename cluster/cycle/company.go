@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels"
 )
 
-// learn takes in what was learned from runs. Prices that nobody asked it for stay.
+// learn takes in what was learned from runs. Prices that asked for none of it stay.
 func (p *Planner) learn(k costmodels.Knowledge) {
 	if k == p.known.Knowledge {
 		return
@@ -28,7 +28,7 @@ func (p *Planner) learn(k costmodels.Knowledge) {
 	}
 }
 
-// consulted is knowledge that notices whether a model has asked it since it was last said to have changed.
+// consulted is knowledge that notices whether a model has asked it since it last changed.
 type consulted struct {
 	costmodels.Knowledge
 	asked   bool
@@ -65,8 +65,8 @@ func (c *consulted) Holders(image string) []cluster.HostID {
 	return c.Knowledge.Holders(image)
 }
 
-// reprice has every price of a start worked out anew when it is needed next, since something changed that all of them may
-// depend on.
+// reprice has every price of a start worked out anew when it is needed next: something changed that all of
+// them may depend on.
 func (p *Planner) reprice() {
 	if p.rows == nil {
 		return
@@ -90,8 +90,8 @@ func (p *Planner) welcome(h *host, work string, n int64) {
 	h.joined = append(h.joined, costmodels.Resident{Work: work, Tasks: int(n)})
 }
 
-// residents counts the tasks on a host, and those that this plan starts there, by kind of work; those that leave by this
-// plan not. See costmodels.Round. Complexity: the tasks.
+// residents counts, by kind of work, the tasks on a host and those that this plan starts there, without those
+// that leave by this plan. See costmodels.Round. Complexity: the tasks.
 func (p *Planner) residents(rec *cluster.Host) []costmodels.Resident {
 	p.hosts.social = true
 	h := p.hosts.byID[rec.ID]

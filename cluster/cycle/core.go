@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// core is the members of a gang's core that are bound, in the order in which they were. Gangs have up to a hundred thousand.
+// core is the bound members of a gang's core, in the order in which they were bound. Gangs have up to a
+// hundred thousand members.
 type core struct {
 	units []*unit // nil where one was
 	gone  int     // so many are nil
-	stays []*unit // who does not vacate a host; nil where nobody has asked since any came or went, which is how their states change
-	// These together as what might be stopped, to that ledger; nil as with stays.
+	stays []*unit // who does not vacate a host; nil if not asked for since a member came or went, as one does to change its state
+	// All that stay, as what might be stopped, to that ledger; ledger is nil as stays is.
 	donor  pool.Donor
 	ledger *pool.Ledger
 }
@@ -56,7 +57,8 @@ func (c *core) staying() []*unit {
 	return c.stays
 }
 
-// asDonor returns them as what might be stopped. Complexity: constant, after the first time in a plan.
+// asDonor returns those that stay as what might be stopped. Complexity: constant, after the first time in a
+// plan.
 func (c *core) asDonor(l *pool.Ledger) *pool.Donor {
 	if c.ledger != l {
 		c.donor, c.ledger = l.Donor(sumOf(c.staying())), l
@@ -74,7 +76,7 @@ func (p *Planner) seatIn(u *unit) {
 	c.add(u)
 }
 
-// unseat counts it no more.
+// unseat is the reverse of seatIn.
 func (p *Planner) unseat(u *unit) {
 	c := p.cores[u.group.key.job]
 	if c.drop(u); c.gone == len(c.units) {
@@ -82,8 +84,9 @@ func (p *Planner) unseat(u *unit) {
 	}
 }
 
-// together returns the units that leave only with this one, which does not leave already: those of the core of its gang that do not
-// either, or itself. Complexity: constant, save for the first of a core that has changed.
+// together returns the units that leave only with this one: itself, or the core of its gang, without those
+// that leave already. The unit does not leave already. Complexity: constant, save for the first of a core
+// that has changed.
 func (p *Planner) together(u *unit) []*unit {
 	if !u.group.key.gang {
 		return []*unit{u}
@@ -91,16 +94,17 @@ func (p *Planner) together(u *unit) []*unit {
 	return p.cores[u.group.key.job].staying()
 }
 
-// bundle is units that leave together: one, or the core of a gang, of which the host sees a part.
+// bundle is units that leave together: one, or the core of a gang, of which a part is on the host that is
+// looked at.
 type bundle struct {
 	units []*unit
-	here  []*unit   // of these those on the host that is looked at
+	here  []*unit   // those of units that are on the host that is looked at
 	sum   pool.Unit // all of them, as the pools' accounts see them
 	alike bool      // they are of one group
 	price flowgraph.Cost
 }
 
-// bundleOf returns what leaves with the unit, of which none moves.
+// bundleOf returns what leaves with the unit. None of it moves.
 func (d *displacer) bundleOf(u *unit) bundle {
 	b := bundle{units: d.p.together(u), alike: true}
 	b.sum = sumOf(b.units)
@@ -112,7 +116,7 @@ func (d *displacer) bundleOf(u *unit) bundle {
 	return b
 }
 
-// alone returns a unit that is to leave its host for another one as a bundle.
+// alone returns the bundle of one unit that is to leave its host for another one.
 func alone(u *unit) bundle {
 	here := []*unit{u}
 	return bundle{units: here, here: here, sum: u.group.unit(1), alike: true, price: u.price}
@@ -135,19 +139,21 @@ func (b bundle) on(h *host) bundle {
 	return b
 }
 
-// staysWith reports whether the other one, of the core of this one's gang, does not vacate its host.
+// staysWith reports whether the other unit is of the core of this one's gang and does not vacate its host.
 func (u *unit) staysWith(other *unit) bool {
 	return other.group.key.gang && other.task.Job() == u.task.Job() && !other.state.Vacating()
 }
 
-// gangBundle is the bundle of a gang of several: the same from wherever it is seen, and in a whole pass of displacements.
+// gangBundle is the bundle of a gang of several. It is the same from wherever it is seen, and in a whole pass
+// of displacements.
 type gangBundle struct {
 	bundle
 	may   bool // all of them may be asked to leave now
 	rests bool // one may not yet
 }
 
-// gangOf returns the bundle of the unit's gang, nil where that would be the unit alone. Complexity: constant, once it is known.
+// gangOf returns the bundle of the unit's gang, nil where that would be the unit alone. Complexity: constant,
+// once it is known.
 func (d *displacer) gangOf(u *unit) *gangBundle {
 	if !u.group.key.gang || len(d.p.together(u)) == 1 {
 		return nil

@@ -6,15 +6,17 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// lack is what tasks ask for of GPUs, in whatever order they take them: parts are counted as large as the largest of them.
+// lack is what tasks ask for of GPUs, in whatever order they take them. Parts count as large as the largest
+// of them.
 type lack struct {
 	whole int64 // devices of which nobody has a part
 	parts int64 // besides; 0 if a task asks for whole ones
 	milli int64 // that each part is, in thousandths of a device
 }
 
-// lacking returns what a host lacks of the devices that the task accepts, so that all contenders have theirs; rec is nil for
-// a host with none free. A part goes where least is left, so it opens a device only if it fits on no other.
+// lacking returns what a host lacks of the devices that the task accepts, so that all contenders have theirs.
+// rec is nil for a host with none free. A part goes where least is left, so it opens a device only if it fits
+// on no other.
 func lacking(own *class, all []contender, rec *cluster.Host) lack {
 	var whole, parts, milli int64
 	for _, x := range all {
@@ -82,7 +84,7 @@ func portsOf(all []contender) (n int) {
 	return n
 }
 
-// mayTake reports whether tasks with the one request may have a port by number that the other asks for.
+// mayTake reports whether tasks with the request r may have a port that o asks for by number.
 func mayTake(r, o *cluster.PortRequest) bool {
 	return r.Dynamic > 0 || slices.ContainsFunc(r.Numbers, func(n uint16) bool { return slices.Contains(o.Numbers, n) })
 }

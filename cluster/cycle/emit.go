@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// emit writes the displacements into the output, those that share a host or a gang together, and with them those of earlier passes whose
-// victims they let stay.
+// emit writes the displacements into the output. Those that share a host or a gang are written together. With
+// them go those of earlier passes whose victims they let stay.
 func (d *displacer) emit() {
 	d.p.hit, d.p.done = append(d.p.hit, d.hit...), append(d.p.done, d.done...)
 	d.join()
@@ -51,7 +51,8 @@ func (d *displacer) rejoin(others []*Displacement) *Displacement {
 	return all
 }
 
-// join gives displacements that share a host the same step, the first of theirs. Complexity: the displacements, nearly.
+// join gives displacements that share a host the same step, the first of theirs. Complexity: nearly linear in
+// the displacements.
 func (d *displacer) join() {
 	first, of := map[*host]int{}, make([]int, d.step+1) // of a step: one that it is the same as, not after it
 	for s := range of {

@@ -11,9 +11,10 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// Explanations are worked out when somebody asks, between two cycles, from what the planner knows after the last one. They
-// cost a cycle nothing, and leave no trace: which of several plans of the same cost is found next depends on the order in which
-// hosts were looked at, and on which counts there are. So they bring no row in line and tell nobody of what they count.
+// Explanations are worked out when somebody asks, between two cycles, from what the planner knows after the
+// last one. They cost a cycle nothing and leave no trace. Which of several plans of the same cost is found
+// next depends on the order in which hosts were looked at, and on which counts there are. So explanations
+// bring no row in line and tell nobody of what they count.
 
 // Waiting says why a task waits.
 type Waiting struct {
@@ -21,8 +22,8 @@ type Waiting struct {
 	Price flowgraph.Cost // of one task's waiting for one cycle
 	Hosts int            // all hosts; the sum of the tally
 	Tally []Tally        // most hosts first
-	// Together is how many tasks are placed at once with it or not at all, itself counted, and Fit how many of these have room
-	// now; 0 where it is placed alone.
+	// Together is how many tasks are placed at once with it or not at all, itself counted; 0 if it is placed
+	// alone. Fit is how many of these have room now.
 	Together, Fit int
 	// Position among the Queue tasks that wait in the pool, from 1, by priority and age.
 	Position, Queue int
@@ -67,36 +68,42 @@ const (
 	FewerTasks    UnblockKind = "FEWER_TASKS"    // so many tasks that a rule counts leave the host's domain
 	MoreTasks     UnblockKind = "MORE_TASKS"     // so many tasks that a rule counts come to the host's domain
 	RaisePool     UnblockKind = "RAISE_POOL"     // the pool may have so much more of a dimension
-	LiftLimit     UnblockKind = "LIFT_LIMIT"     // of what a limit on running work counts something ends, or the limit is raised
+	LiftLimit     UnblockKind = "LIFT_LIMIT"     // something ends that a limit on running work counts, or the limit is raised
 	MoreGPUs      UnblockKind = "MORE_GPUS"      // on so many more devices of the host so much is free
 	MorePorts     UnblockKind = "MORE_PORTS"     // these ports of the host are free, and so many more
 	OtherHost     UnblockKind = "OTHER_HOST"     // so many hosts come that could run the task
-	Patience      UnblockKind = "PATIENCE"       // nothing: it goes where there is room when better places do not open
+	Patience      UnblockKind = "PATIENCE"       // nothing: if no better place opens, it goes where there is room
 )
 
 // Unblocker is a change that a task waits for.
 type Unblocker struct {
 	Kind UnblockKind
 	Host cluster.HostID
-	// Room is what the host needs beyond what it has free, for the task and for the Ahead tasks that may go there first.
+	// Room is what the host needs beyond what it has free, for the task and for the Ahead tasks that may go
+	// there first.
 	Room  cluster.Resources
 	Ahead int
-	// Together is for how many tasks all this is that are placed at once with the task, itself counted; 0 where it is alone.
+	// Together is how many tasks all this is for, if they are placed at once with the task, itself counted; 0
+	// where it is alone.
 	Together int
-	// GPUs of MoreGPUs: how often Milli thousandths of one device have to be free beyond what is: whole devices if it is all.
+	// GPUs of MoreGPUs: how many more parts of Milli thousandths of a device have to be free; whole devices
+	// if that is all of one.
 	GPUs, Milli int64
 	// Ports of MorePorts and OtherHost: these, and so many others.
 	Ports     []uint16
 	FreePorts int
-	// Hosts of OtherHost: how many; each needs all the rest. With Slack, Room is what the tasks of each have to leave unused.
+	// Hosts of OtherHost: how many; each needs all the rest. With Slack, Room is what the tasks of each have
+	// to leave unused.
 	Hosts int
 	Slack bool
-	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised. Count of
-	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it; 0 if that does not help. Of a
-	// limit in percent for revocable tasks it is what it has to be.
+	// Rule and Count of FewerTasks and MoreTasks. Rule of RaisePool and LiftLimit: what of the pool is to be
+	// raised. Count of LiftLimit: how many of what the limit counts have to end, for the task and those that
+	// may be let in before it; 0 if that does not help. For a limit in percent for revocable tasks, Count is
+	// what it has to be.
 	Rule  string
 	Count int64
-	// Pool, Dimension and Amount of RaisePool and LiftLimit: of what, where the rule has one, and by how much it is to be raised.
+	// Pool, Dimension and Amount of RaisePool and LiftLimit: whose rule is to be raised, in which dimension
+	// if the rule has one, and by how much.
 	Pool      cluster.PoolPath
 	Dimension string
 	Amount    int64
@@ -133,10 +140,10 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	return w, true
 }
 
-// WhyTheyWait says of each of the tasks why it waits, without its place in the queue, the best place and what would help; where
-// one does not wait, Tasks is 0. What tasks have in common is found once. When about so many hosts have been looked at, it
-// leaves the rest of the tasks out; the first is always answered for. Complexity: hosts times the requests of the tasks, and
-// O(log² tasks) for each.
+// WhyTheyWait says of each of the tasks why it waits, without its place in the queue, the best place and what
+// would help. If one does not wait, Tasks is 0. What tasks have in common is found once. When about looks
+// hosts have been looked at, the rest of the tasks are left out; the first is always answered for.
+// Complexity: hosts times the requests of the tasks, and O(log² tasks) for each.
 func (p *Planner) WhyTheyWait(tasks []cluster.TaskKey, looks int) []Waiting {
 	classes, rows := map[*class]Waiting{}, map[*row]Waiting{} // for look-up
 	all := make([]Waiting, 0, len(tasks))
@@ -184,8 +191,8 @@ func (p *Planner) ofClass(c *class, w Waiting) Waiting {
 	return w
 }
 
-// binding returns what keeps the task of that rank in the class from being admitted, and whether it is not: those whose claims went to
-// others for want of a host are kept out by nothing else.
+// binding returns what keeps the task of that rank in the class from being admitted, and whether it is kept
+// out. Some tasks are kept out by nothing but that their claims went to others for want of a host.
 func (c *class) binding(rank int) (b pool.Binding, refused bool) {
 	switch n := int64(rank) - c.open(); {
 	case n < 0:
@@ -197,7 +204,7 @@ func (c *class) binding(rank int) (b pool.Binding, refused bool) {
 	}
 }
 
-// coreOfGang returns the core of the gang that the class is of, nil if none of that waits for a place.
+// coreOfGang returns the core of the gang that the class is of; nil if nobody of the core waits for a place.
 func (p *Planner) coreOfGang(c *class) *class {
 	i := slices.IndexFunc(p.order, func(x *class) bool {
 		return x.key.group.gang && x.key.group.job == c.key.group.job && x.queue.Len() > 0
@@ -248,7 +255,8 @@ func (p *Planner) position(own *class, w waiter) (position, queue int) {
 	return position, queue
 }
 
-// goesBefore reports whether a task of the class goes before one of another in the same pool, by priority and age.
+// goesBefore reports whether the task w of class c goes before the task than of class own in the same pool,
+// by priority and age.
 func (p *Planner) goesBefore(c *class, w waiter, own *class, than waiter) bool {
 	pool := p.snap.Pool(own.key.group.pool)
 	raised := func(c *class, w waiter) int64 { return pool.Raised(c.key.group.priority, w.queued, p.now) }
@@ -260,8 +268,8 @@ func (p *Planner) goesBefore(c *class, w waiter, own *class, than waiter) bool {
 	}
 }
 
-// cheapestBlocked returns the place that would cost least of those that something closes which may change: room, rules that
-// count tasks, or the host's state.
+// cheapestBlocked returns the place that would cost least, of those that something closes which may change:
+// room, rules that count tasks, or the host's state.
 func (p *Planner) cheapestBlocked(c *class) *Blocked {
 	var best *Blocked
 	for _, h := range p.hosts.byIndex {
@@ -283,7 +291,7 @@ func (p *Planner) cheapestBlocked(c *class) *Blocked {
 	return best
 }
 
-// judgeOpen judges the host as if it were up, empty, and all that rules count were as they wish.
+// judgeOpen judges the host as if it were up and empty, and all that rules count were as they wish.
 func (r *row) judgeOpen(h *host) verdict {
 	rec := *h.rec
 	rec.Draining, rec.Unreachable = false, false
@@ -357,8 +365,8 @@ func (r *rule) terms(rec *cluster.Host) []costmodels.Term {
 	return all
 }
 
-// WhyPlaced says what the task costs where it is, as if it started there now, and where else it could be; false if it is
-// bound to no host. Complexity: hosts.
+// WhyPlaced says what the task costs where it is, as if it started there now, and where else it could be.
+// False if it is bound to no host. Complexity: hosts.
 func (p *Planner) WhyPlaced(k cluster.TaskKey) (out Placed, known bool) {
 	u := p.units.Get(uint64(k))
 	if u == nil || u.host == nil || u.host.rec == nil {

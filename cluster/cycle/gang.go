@@ -16,9 +16,10 @@ type share struct {
 	price flowgraph.Cost
 }
 
-// whole returns where all that is left of a gang fits together: where the flow sends it as far as that holds, then on the
-// hosts that are cheapest for it. It returns nil if the gang does not fit. The tasks of a gang are alike, so it fits if and
-// only if the hosts take enough of them one by one; rules that count the gang's own tasks are held at each step.
+// whole returns where all that is left of a gang fits together; nil if it does not fit. It takes the hosts of
+// the flow first, as far as they have room, and then those that are cheapest for the gang. The tasks of a
+// gang are alike. So the gang fits if and only if the hosts take enough tasks one by one. Rules that count
+// the gang's own tasks are held at each step.
 func (p *Planner) whole(c *class, flow []share) []share {
 	if slices.ContainsFunc(p.cores[c.group.key.job].all(), (*unit).leaves) {
 		return nil // they come with those that are still leaving
@@ -50,8 +51,8 @@ func (p *Planner) whole(c *class, flow []share) []share {
 	return nil
 }
 
-// together reports whether the waiting tasks of the class are placed all at once or not at all: the core of a gang, and those
-// of which the first may only be where others like it are.
+// together reports whether the waiting tasks of the class are placed all at once or not at all. That is so
+// for the core of a gang, and for tasks that may only be where others like them are, if none is there.
 func (c *class) together() bool { return c.group.key.gang || c.row.rule.unbegun() }
 
 // apart reports whether a rule lets only so many of the class be in one domain.
@@ -61,7 +62,7 @@ func (c *class) apart() bool {
 	})
 }
 
-// maySettle reports whether rules let n of the class be on the host, or, where that is nil, on one that comes.
+// maySettle reports whether rules let n tasks of the class be on the host; if that is nil, on one that comes.
 func (c *class) maySettle(h *host, n int64) bool {
 	if h != nil {
 		return c.row.rule.room(h.rec, n, false) >= n
@@ -71,15 +72,17 @@ func (c *class) maySettle(h *host, n int64) bool {
 	})
 }
 
-// evens reports whether the tasks of the class come together where a rule bounds how much more one domain has than another: then each
-// place that one of them gets counts for the next, since they come one after the other in one step.
+// evens reports whether the tasks of the class come together and a rule bounds how much more one domain has
+// than another. Then each place that one of them gets counts for the next, since they come one after the
+// other in one step.
 func (c *class) evens() bool { return c.group.key.gang && c.row.rule.balances() }
 
-// oneEach reports whether tasks of the class keep each other from their hosts: by such a rule, or as they ask for the same ports.
+// oneEach reports whether tasks of the class keep each other from their hosts: by a rule as in apart, or
+// because they ask for the same ports.
 func (c *class) oneEach() bool { return c.apart() || len(c.row.task.Ports.Numbers) > 0 }
 
-// placesAtOnce returns for how many of the tasks that are placed together there is room at once, other than on the host that
-// is left out. Complexity: hosts.
+// placesAtOnce returns for how many of the tasks that are placed together there is room at once. The host out
+// counts for none. Complexity: hosts.
 func (p *Planner) placesAtOnce(c *class, out *host) (most int64) {
 	for hosts := range p.starts(c) {
 		most = max(most, p.placesOn(c, hosts, out))
@@ -161,7 +164,8 @@ func (g *gathering) take(h *host, limit int64, price flowgraph.Cost) {
 // end forgets what was counted meanwhile.
 func (g *gathering) end() { g.p.labels.takeBack(g.mark) }
 
-// placeTogether places all that is left of the class where find says. Where only the price keeps them from that, they rather wait.
+// placeTogether places all that is left of the class where find says. If only the price keeps tasks from a
+// place, they rather wait.
 func (p *Planner) placeTogether(out *Output, c *class, find func(*class) []share) {
 	if shares := find(c); shares != nil {
 		p.placeShares(out, c, shares)
@@ -177,7 +181,8 @@ func (p *Planner) placeTogether(out *Output, c *class, find func(*class) []share
 	c.price = price
 }
 
-// shuns reports whether there is an open host that costs more than to wait, unless data is near. The row must be fresh.
+// shuns reports whether there is an open host that costs more than to wait, unless data is near. The row must
+// be fresh.
 func (c *class) shuns() bool {
 	for _, s := range c.row.from(0) {
 		if s.price()+c.local.elsewhere >= c.price {

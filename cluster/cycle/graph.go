@@ -34,7 +34,7 @@ type graph struct {
 	demand   int64                                 // sum of all supplies
 	smallest smallest                              // of the classes that have a node
 	last     solver.Result                         // of the last solve; its Solution is nil if there was no optimum
-	held     []flowgraph.Cost                      // by node: the least that a class pays for what it has there, without the arc to it
+	held     []flowgraph.Cost                      // by node: the least that a class pays for its places there, beyond the arc to it
 	dropped  []flowgraph.NodeID                    // classes whose nodes go with the next flush
 	deserted []flowgraph.NodeID                    // hosts whose nodes do
 	reading  []*host                               // see readAhead
@@ -55,8 +55,8 @@ func newGraph(model costmodels.Model, round *costmodels.Round, s solver.Solver) 
 	return g
 }
 
-// setClass brings the class's node in line with what is admitted of it, and its price. A class with nothing to place has no
-// node.
+// setClass brings the class's node in line with what is admitted of it, and its price. A class with nothing
+// to place has no node.
 func (g *graph) setClass(c *class) {
 	if !c.flows() {
 		g.dropClass(c)
@@ -99,7 +99,7 @@ func (g *graph) unscheduled(pool cluster.PoolPath) flowgraph.NodeID {
 	return v
 }
 
-// dropClass takes a class out of the network, until the next flush but for its arcs.
+// dropClass takes a class out of the network. Its node and arcs go with the next flush.
 func (g *graph) dropClass(c *class) {
 	if c.node == flowgraph.NoNode {
 		return
@@ -122,7 +122,7 @@ func (g *graph) dropClass(c *class) {
 	}
 }
 
-// flush removes the nodes of classes that were dropped, then those of hosts that have no link any more.
+// flush removes the nodes of dropped classes, then those of hosts that have no links any more.
 func (g *graph) flush() {
 	g.net.RemoveNodes(g.dropped)
 	g.net.RemoveNodes(g.deserted)
@@ -156,14 +156,15 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.
 	g.mark(h)
 }
 
-// unlink takes a link out of the network; if it is the last one of its host, that goes with the next flush.
+// unlink takes a link out of the network. If it was the last one of its host, the node of that goes with the
+// next flush.
 func (g *graph) unlink(l *link) {
 	g.net.RemoveArc(l.arc)
 	l.class.links.remove(l)
 	g.leave(l)
 }
 
-// leave takes the link, of which nothing else is left, from its host.
+// leave takes the link from its host and gives it up for reuse. Nothing else of it may be left.
 func (g *graph) leave(l *link) {
 	h := l.host
 	last := len(h.links) - 1
@@ -177,7 +178,7 @@ func (g *graph) leave(l *link) {
 	g.unused = append(g.unused, l)
 }
 
-// newLink returns a link to be filled in, one that was given up if there is any.
+// newLink returns a link to be filled in. It takes one that was given up if there is any.
 func (g *graph) newLink() *link {
 	last := len(g.unused) - 1
 	if last < 0 {
@@ -236,7 +237,7 @@ func (g *graph) sync() {
 	g.flush()
 }
 
-// readAhead reads what the arcs of the hosts come from; see there.
+// readAhead reads what the arcs of the hosts come from; see the function readAhead.
 func (g *graph) readAhead(hosts []*host) {
 	g.reading = g.reading[:0]
 	for _, h := range hosts {
@@ -264,8 +265,8 @@ func (g *graph) renew(h *host) {
 	}
 }
 
-// smallest bounds how many tasks can start on a host together: as many as fit of what is in no dimension larger than any of
-// them. Tasks that run on slack have room of their own.
+// smallest bounds how many tasks can start on a host together. It counts tasks that ask, in each dimension,
+// for the least that any class asks for. Tasks that run on slack have room of their own.
 type smallest struct {
 	task, revocable [cluster.NumDimensions]int64
 	tasks, revoked  bool // there are such classes
@@ -292,7 +293,7 @@ func smallestOf(classes []*class) (s smallest) {
 	return s
 }
 
-// takes returns how many tasks can start together at most on the host, which has that room.
+// takes returns how many tasks can start together on the host at most. room is what the host has free.
 func (s *smallest) takes(h *host, room *[cluster.NumDimensions]int64) (n int64) {
 	if s.tasks {
 		n = cluster.Resources{Fixed: s.task}.Count(cluster.Resources{Fixed: *room}, cluster.MaxInstances)
@@ -303,8 +304,8 @@ func (s *smallest) takes(h *host, room *[cluster.NumDimensions]int64) (n int64) 
 	return n
 }
 
-// bound brings the bounds of the hosts in line with what the classes ask for that the flow places. Complexity: the classes, and
-// the hosts if the bound changed.
+// bound marks the hosts whose bounds depend on the smallest requests, if those changed. Only classes that the
+// flow places count. Complexity: the classes, and the hosts if the bound changed.
 func (g *graph) bound(classes []*class, hosts []*host) {
 	s := smallestOf(classes)
 	if s == g.smallest {
@@ -318,9 +319,10 @@ func (g *graph) bound(classes []*class, hosts []*host) {
 	}
 }
 
-// setCrowd gives the host as many crowd segments as its links can fill, and room for one more task: the potentials then
-// tell what a task would pay that has no link yet. But no more than fit together, so that not all who wait ask for the few
-// hosts that have room: the potential of a full host is what those pay that have it.
+// setCrowd gives the host as many crowd segments as its links can fill, and room for one more task. The
+// potentials then tell what a task without a link would pay. But there are no more than fit together. The
+// potential of a full host then is what those who have it pay, and not all who wait ask for the few hosts
+// that have room.
 func (g *graph) setCrowd(h *host) {
 	most := int64(1)
 	for _, l := range h.links {
@@ -350,13 +352,13 @@ func (g *graph) setCrowd(h *host) {
 	h.crowd = h.crowd[:n]
 }
 
-// later is what the network has tasks pay, at least, for being on a host beside as many others as the model answers for: a second
-// of waiting. They start in a later round, at the price that they have then.
+// later is the least that tasks pay in the network for a place beyond the starts that the model answers for:
+// a second of waiting. They start in a later round, at the price that they have then.
 const later flowgraph.Cost = costmodels.Second
 
-// places bounds how many tasks the network sends to the host. Where the model answers for a few starts only, the others have a
-// place all the same, up to as many tasks like the mean of those that wait as fit: else all but a few would seem to have to wait,
-// and those that may go anywhere took hosts from those that may not.
+// places bounds how many tasks the network sends to the host. Where the model answers for a few starts only,
+// the others have places all the same: up to as many as fit of the mean of the tasks that wait. Else all but
+// a few would seem to have to wait, and those that may go anywhere would take hosts from those that may not.
 func (g *graph) places(h *host) int64 {
 	if h.answers == cluster.MaxInstances {
 		return cluster.MaxInstances
@@ -374,8 +376,9 @@ func (g *graph) crowd(h *host, unit cluster.Resources, k int64) flowgraph.Cost {
 	return clamp(g.model.Crowd(&g.crowding, h.rec, k))
 }
 
-// segment returns the width of the crowd segment that begins after that many tasks: single ones at first, then a fifth
-// more each, so that the number of arcs grows with the logarithm of the room.
+// segment returns the width of the crowd segment that begins after that many tasks. The first are single
+// ones, then each is a fifth of what lies before it. So the number of arcs grows with the logarithm of the
+// room.
 func segment(from int64) int64 { return max(1, from/5) }
 
 // solve finds the optimum over the candidates.
@@ -396,9 +399,10 @@ func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 	return res, false
 }
 
-// marginal returns what one more task at the host would pay beyond its start price, at the most by which the flow is still optimal: what
-// the next place there costs, or the least that somebody pays for his. The potential of a full host may lie far below that, where nobody else
-// has an arc to it, and ask for arcs that gain nothing.
+// marginal returns what one more task at the host would pay beyond its start price, by the largest price at
+// which the flow is still optimal. It is what the next place there costs, or the least that somebody pays for
+// a place there. The potential of a full host may lie far below that, where nobody else has an arc to it. It
+// would ask for arcs that gain nothing.
 func (g *graph) marginal(h *host, res solver.Result) flowgraph.Cost {
 	if len(h.crowd) == 0 { // not in the network, or linked just now
 		return 0
@@ -419,8 +423,9 @@ func (g *graph) starts(h *host, res solver.Result) (flow int64) {
 	return flow
 }
 
-// worth returns what the dearest placed or waiting unit of the class pays by the potentials; 0 if it has none. The
-// potential of the class itself may lie higher, at what one more unit would pay, and ask for hosts that gain nothing.
+// worth returns what the dearest placed or waiting unit of the class pays by the potentials; 0 if it has
+// none. The potential of the class itself may lie higher, at what one more unit would pay. It would ask for
+// hosts that gain nothing.
 func (g *graph) worth(c *class, res solver.Result) flowgraph.Cost {
 	var most flowgraph.Cost
 	for a := range g.used(c, res) {
@@ -429,8 +434,8 @@ func (g *graph) worth(c *class, res solver.Result) flowgraph.Cost {
 	return most
 }
 
-// askWaiting works out what the dearest of each class pays, by the potentials, and with that what those who have a place on a host pay for it
-// at least: an arc that is filled says only that it is worth its price.
+// askWaiting works out by the potentials what the dearest unit of each class pays. From that comes the least
+// that those with a place on a host pay for it: a full arc alone says only that the place is worth its price.
 func (g *graph) askWaiting(classes []*class, res solver.Result) {
 	g.held = slices.Grow(g.held[:0], g.net.NodeBound())[:g.net.NodeBound()]
 	for v := range g.held {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// groupKey holds what the pools can tell apart: everything that decides the order in which tasks are admitted and what
+// groupKey holds what the pools can tell apart: all that decides in which order tasks are admitted, and what
 // they count against.
 type groupKey struct {
 	pool        cluster.PoolPath
@@ -62,12 +62,12 @@ func bounds(snap *cluster.Snapshot, path cluster.PoolPath) (jobs, owners bool) {
 type group struct {
 	key     groupKey
 	request cluster.Resources
-	running int64  // bound or with a hold, and not asked to leave, or to move only
-	leaving int64  // asked to leave, and going to wait again without a hold
-	ending  int64  // on hosts, and going to end
+	running int64  // bound or with a hold; not asked to leave, unless to move
+	leaving int64  // asked to leave; will wait again without a hold
+	ending  int64  // on hosts; will end
 	classes int    // that refer to it
 	queue   *queue // of its leaf, nil if its pool is none
-	// begun counts, where runs are bounded, those of running by when they began, 0 for not yet.
+	// begun counts those of running by when they began, 0 for not yet. It exists only where runs are bounded.
 	begun *btree.Map[cluster.Time, int]
 	gone  bool // forgotten
 
@@ -85,7 +85,7 @@ type group struct {
 	ledger   *pool.Ledger // that knows it
 }
 
-// follow counts when a unit that runs has begun, with n −1 no more.
+// follow counts the unit by when it began to run: n is 1, or −1 if it counts no more.
 func (g *group) follow(u *unit, n int) {
 	if g.key.maxRunTime == 0 || u.counted != &g.running {
 		return
@@ -105,8 +105,8 @@ func (g *group) follow(u *unit, n int) {
 	}
 }
 
-// until returns when the last of those that run ends at the latest, 0 if that is not known: none is bounded, or one has not
-// begun.
+// until returns when the last of those that run ends at the latest; 0 if that is not known, as none is
+// bounded or one has not begun.
 func (g *group) until() cluster.Time {
 	if g.begun == nil || g.placed+g.pledged > 0 {
 		return 0
@@ -131,7 +131,8 @@ func (p *Planner) groupFor(key groupKey, task *cluster.TaskSpec) *group {
 	return g
 }
 
-// unit is a task that is bound to a host or has a hold, or backs off while the rest of its gang's core waits for it.
+// unit is a task that is bound to a host or has a hold. It may also be one that backs off while the rest of
+// its gang's core waits for it.
 type unit struct {
 	*kind
 	task    cluster.TaskKey
@@ -164,7 +165,8 @@ type unit struct {
 	dearer   flowgraph.Cost // what being there costs
 }
 
-// kind is what units of a job have in common that ask for the same. There are many units, and the collector looks at each.
+// kind is what units of a job that ask for the same have in common. There are many units, and the garbage
+// collector looks at each.
 type kind struct {
 	group *group
 	job   *cluster.JobSpec
@@ -179,13 +181,14 @@ type move struct {
 	nomination
 }
 
-// restingCore reports whether the task backs off that the rest of its gang's core has to wait for.
+// restingCore reports whether the task backs off and is in the core of its gang: then the rest of the core
+// has to wait for it.
 func restingCore(snap *cluster.Snapshot, t *cluster.Task) bool {
 	return t.NotBefore != 0 && snap.Job(t.Key.Job()).Spec.Core(t.Key.Instance())
 }
 
-// continues reports whether the unit is of a run that goes on: nothing about it has changed but its state and what was seen
-// of it.
+// continues reports whether the run of the unit goes on as it was: nothing has changed but its state and what
+// was seen of it.
 func (u *unit) continues(t *cluster.Task, job *cluster.JobSpec, spec *cluster.TaskSpec) bool {
 	return u.state.Bound() && !u.state.Vacating() && t.State.Bound() && !t.State.Vacating() && !u.settled &&
 		u.run == t.Run && u.host.is(t.Host) && u.job == job && u.spec == spec && u.hold == t.Hold && u.copy == t.Copy &&
@@ -212,7 +215,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved && !restingCore(snap, t) {
 		if old != nil {
 			p.dropUnit(old)
-			p.dirty = true // what it counted against has room, also where its host takes no work
+			p.dirty = true // its pools have room now, even if its host takes no work
 		}
 		return
 	}
@@ -310,7 +313,7 @@ func (p *Planner) dropUnit(u *unit) {
 		h.count(u.group, -1)
 		p.hosts.tick(h)
 		p.hosts.mingle(h)
-		p.dirty = p.dirty || u.state.Vacating() && len(h.holds) > 0 // what it leaves may not do for those: see rehouse
+		p.dirty = p.dirty || u.state.Vacating() && len(h.holds) > 0 // what it leaves may not be enough for those who have holds: see rehouse
 	}
 	p.moved = true
 }

@@ -22,8 +22,8 @@ func (s *space) left() cluster.Resources {
 	return s.amounts.Sub(s.over.Positive())
 }
 
-// promise returns what the host will have left when all who were asked to leave it are gone and all who have room held
-// there have come. Complexity: the units of the host.
+// promise returns what the host will have left when all who were asked to leave it are gone and all who have
+// room held there have come. Complexity: the units of the host.
 func (h *host) promise() space {
 	s := h.prospect()
 	for _, u := range h.units {
@@ -37,7 +37,7 @@ func (h *host) promise() space {
 	return s
 }
 
-// promised is promise, known as long as nothing changes on the host. It is not to be changed.
+// promised is promise, kept as long as nothing changes on the host. The caller must not change it.
 func (d *displacer) promised(h *host) space {
 	if now := d.p.hosts.stamps[h.index]; h.promised != now {
 		h.promised, h.promises = now, h.promise()
@@ -45,7 +45,7 @@ func (d *displacer) promised(h *host) space {
 	return h.promises
 }
 
-// prospect is the same without what this plan displaces.
+// prospect is promise without what this plan displaces.
 func (h *host) prospect() space {
 	s := space{h.rec.Capacity.Sub(h.rec.Allocated), h.rec.Lent.Sub(h.rec.Lendable()), slices.Clone(h.rec.GPUFree)}
 	for _, u := range h.units {
@@ -59,7 +59,7 @@ func (h *host) prospect() space {
 	return s
 }
 
-// become makes the space equal to another one, and shares nothing with it that changes.
+// become makes the space equal to another one. They share nothing that changes.
 func (s *space) become(o space) {
 	s.amounts, s.over, s.gpus = o.amounts, o.over, append(s.gpus[:0], o.gpus...)
 }
@@ -119,8 +119,8 @@ func (s *space) short(u *unit) bool {
 // leaves reports whether the unit has been asked to leave its host, or is asked by this plan.
 func (u *unit) leaves() bool { return u.victim || u.state.Vacating() }
 
-// withhold brings what the host keeps from others in line with its promise: what is free now and promised to somebody. Since
-// placements are carried out first, none counts on a displacement of the same plan.
+// withhold brings what the host keeps from others in line with its promise: that is what is free now and
+// promised to somebody. Placements are carried out first, so none counts on a displacement of the same plan.
 func (p *Planner) withhold(h *host) {
 	rec := *h.rec
 	promise, prospect := h.promise(), h.prospect()
@@ -150,8 +150,8 @@ func (p *Planner) alter(h *host, rec *cluster.Host) {
 	p.hosts.set(h, rec)
 }
 
-// settle starts the tasks whose room has become free, a gang when it is free for all of it, and ends holds that nothing
-// can come of.
+// settle starts the tasks whose room has become free, and a gang when room is free for all of it. It ends
+// holds that nothing can come of.
 func (p *Planner) settle(now cluster.Time, out *Output) {
 	clear(p.scattered)
 	clear(p.arrived)
@@ -213,7 +213,7 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 	}
 }
 
-// expire has the planner called again when room has been held in vain. Complexity: holds.
+// expire has the planner called again when the time of a hold is over. Complexity: holds.
 func (p *Planner) expire() {
 	for _, u := range p.held { // the earliest: the order does not matter
 		if u.expires() {
@@ -222,13 +222,14 @@ func (p *Planner) expire() {
 	}
 }
 
-// expires reports whether the unit still waits for the room that is held for it, and not for ever.
+// expires reports whether the unit still waits for the room that is held for it, and that is not held for
+// ever.
 func (u *unit) expires() bool {
 	return u.state == cluster.TaskReserved && !u.settled && u.hold.Until != cluster.Forever
 }
 
-// others reports whether members of the unit's core, if it is in one, are leaving or back off, so that those with room wait for
-// them; and whether some wait without room: then room is sought for all of them.
+// others tells about the other members of the unit's core, if it is in one. leave: some are leaving or back
+// off, so those with room wait for them. wait: some wait without room, so room is sought for all of them.
 func (p *Planner) others(u *unit) (leave, wait bool) {
 	if !u.group.key.gang {
 		return false, false
@@ -244,7 +245,8 @@ func (p *Planner) others(u *unit) (leave, wait bool) {
 	return leave, false
 }
 
-// allows reports whether the rules of the unit, for which room is held, allow it on the host, whoever came meanwhile.
+// allows reports whether the rules of the unit allow it on the host now, whoever came meanwhile. Room is held
+// for it, there or elsewhere.
 func (p *Planner) allows(u *unit, h *host) bool {
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
@@ -257,15 +259,16 @@ func (p *Planner) allows(u *unit, h *host) bool {
 	return r.lets(h)
 }
 
-// lets reports whether the rule of the row lets one who has room held on the host come there.
+// lets reports whether the rule of the row lets a unit that has room held on the host come there.
 func (r *row) lets(h *host) bool {
 	return startIn(r.firsts(), []*host{h}, func([]*host) bool { // where nobody else has room held it begins there
 		return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
 	})
 }
 
-// inTurn puts members of a gang whose rule bounds how much more one domain has than another into an order in which they may come to their
-// hosts one after the other, and returns how many of them may; −1 for others, and where a host is gone.
+// inTurn puts members of a gang into an order in which they may come to their hosts one after the other. It
+// returns how many of them may. That is for rules that bound how much more one domain has than another. For
+// others, and where a host is gone, it returns −1.
 func (p *Planner) inTurn(units []*unit) (order []*unit, come int) {
 	r := p.rows.get(units[0].row, units[0].spec, units[0].wishes)
 	defer p.rows.release(r)
@@ -292,8 +295,8 @@ func (p *Planner) inTurn(units []*unit) (order []*unit, come int) {
 	return order, come
 }
 
-// land picks the devices that a held task gets on its host: those that are held for it, or where these are not free, or would not do
-// on the machine as it is now, others that are held for nobody.
+// land picks the devices that a held task gets on its host. They are those that are held for it. If these are
+// not free, or would not do on the machine as it is now, it gets others that are held for nobody.
 func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 	if !u.spec.Resources.Fits(rec.Free()) {
 		return cluster.Devices{}, false
@@ -339,9 +342,10 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	}
 }
 
-// rehouse starts tasks for which a host is kept until others end there, and nobody is leaving it, on other hosts that have room
-// for them by now. It reports whether some start, so that what was kept for them may do in the next plan for others for whom hosts are
-// kept. Complexity: the holds, and the open hosts of such tasks.
+// rehouse looks at tasks for which a host is kept until others end there, while nobody is leaving it. It
+// starts them on other hosts that have room for them by now. It reports whether some start and others do not:
+// what was kept for the former may then do for the latter in the next plan. Complexity: the holds, and the
+// open hosts of such tasks.
 func (p *Planner) rehouse(out *Output) bool {
 	p.yielded = false
 	kept := p.keptFor()
@@ -358,7 +362,8 @@ func (p *Planner) rehouse(out *Output) bool {
 	return 0 < started && started < len(kept)
 }
 
-// keptFor returns those for whom a host is kept until others end there, who may start elsewhere, the most urgent first. Complexity: holds.
+// keptFor returns the units for which a host is kept until others end there, and which may start elsewhere.
+// The most urgent come first. Complexity: holds.
 func (p *Planner) keptFor() (kept []*unit) {
 	for _, u := range p.held { // sorted below
 		k := &u.group.key
@@ -376,8 +381,8 @@ func (p *Planner) keptFor() (kept []*unit) {
 	return kept
 }
 
-// yields reports whether the unit leaves the host, which has room for it, to somebody who waits and is more urgent. When he is no
-// longer waiting there may be room for both.
+// yields reports whether the unit leaves the host to somebody more urgent who waits. The host has room for
+// it. When the other one waits no longer, there may be room for both.
 func (p *Planner) yields(u *unit, h *host) bool {
 	yields := slices.ContainsFunc(p.order, func(c *class) bool {
 		return c.group.key.priority > u.group.key.priority && c.waiting() > 0 && c.row.judge(h) == open
@@ -386,7 +391,7 @@ func (p *Planner) yields(u *unit, h *host) bool {
 	return yields
 }
 
-// startHeld starts a held task on a host, which need not be the one that is kept for it.
+// startHeld starts a held task on a host. That need not be the one that is kept for it.
 func (p *Planner) startHeld(u *unit, h *host, devices cluster.Devices, out *Output) {
 	var gang cluster.JobUID
 	if u.group.key.gang {
@@ -405,7 +410,8 @@ func (p *Planner) startHeld(u *unit, h *host, devices cluster.Devices, out *Outp
 	p.release(u)
 }
 
-// release ends what is held for the unit. If that comes to nothing, the next cycle finds it as it was.
+// release ends what is held for the unit. If that is not carried out, the next cycle finds the unit as it
+// was.
 func (p *Planner) release(u *unit) {
 	u.settled = true
 	if h := p.hosts.byID[u.hold.Host]; h != nil {

@@ -16,7 +16,8 @@ type host struct {
 	rec   *cluster.Host // with what is planned on it; nil once it is gone
 	alike signature
 	room  cluster.Resources // of rec, for anybody
-	// content numbers what it has and what of that is taken: hosts with the same one have the same; see contents.
+	// content numbers what it has and how much of that is taken. Hosts with equal numbers are equal in that;
+	// see contents.
 	content int
 
 	lending *cluster.Host // rec as revocable tasks see it; nil where nobody has asked yet
@@ -66,9 +67,9 @@ func (h *host) count(g *group, n int64) {
 // ahead is how many hosts or tasks are read at once: few enough to stay in the cache.
 const ahead = 32
 
-// readAhead reads what prices and placements need of at most so many hosts, step by step of all: they lie here and there in
-// memory, and reads that do not wait for each other take hardly longer than one. The sum is for keeping, or no compiler would
-// read what nobody uses.
+// readAhead reads what prices and placements need of hosts, of which there are at most ahead. It goes step by
+// step for all of them at once. They lie here and there in memory, and reads that do not wait for each other
+// take hardly longer than one. The sum is to be kept: else a compiler would leave out reads that nobody uses.
 func readAhead(hosts []*host) (sum int64) {
 	var recs [ahead]*cluster.Host
 	var machines [ahead]*cluster.Machine
@@ -85,7 +86,7 @@ func readAhead(hosts []*host) (sum int64) {
 	return sum
 }
 
-// is reports whether the host, nil for none, has that id, "" for none.
+// is reports whether the host has that id. No host is nil, and its id is "".
 func (h *host) is(id cluster.HostID) bool { return h == nil && id == "" || h != nil && h.id == id }
 
 // hosts numbers the hosts densely and remembers the order in which they changed.
@@ -93,13 +94,13 @@ type hosts struct {
 	byID    map[cluster.HostID]*host
 	byIndex []*host                        // nil where an index is free
 	rooms   [][cluster.NumDimensions]int64 // by index, the fixed part of the room
-	fits    [][cluster.NumDimensions]int64 // the same for one task: of GPUs whole ones, or the most that is left of one
+	fits    [][cluster.NumDimensions]int64 // the same for one task: its GPUs are whole ones, or a part of one
 	free    []int32
-	version int              // grows when hosts come, go or change rack or zone, or where images are is known anew
+	version int              // grows when hosts come, go, or change rack or zone, or when it is known anew where images are
 	log     []int32          // indices in the order in which what they have room for changed
 	start   int              // position of log[0]
 	last    []int            // by index: position of the last change
-	clock   int              // counts these changes, and those of who is there, has room held or is to leave
+	clock   int              // counts these changes, and those in who is there, has room held or is to leave
 	stamps  []int            // by index: the clock when anything of the host changed last
 	racks   map[string]int32 // their numbers, by name
 	byRack  []rack           // by number
@@ -115,14 +116,14 @@ type hosts struct {
 	machines   []*cluster.Host // by signature given in this era: the first host that got it, as it was then
 	era        int             // grows when signatures are given anew
 
-	sums, summed int // versions of what total is the sum of, and of total
+	sums, summed int // versions of the terms of total, and of total
 	total        cluster.Resources
 	largest      cluster.Resources // in each dimension, of one host that takes work
 	lendable     cluster.Resources // slack of the hosts that take work, and what is lent beside it
 	overlent     bool              // revocable tasks hold more than the slack of one of them
 }
 
-// rack is the hosts of one rack; "" names one, too. One that has none is gone.
+// rack is the hosts of one rack; "" is a name, too. A rack without hosts is gone.
 type rack struct {
 	name    string
 	hosts   []int32 // indices, in the order of arrival
@@ -151,14 +152,15 @@ func (t *hosts) add(id cluster.HostID) *host {
 	return h
 }
 
-// sameToPlace reports whether nothing differs that placement can see of a host, but for who is there; see mingle.
+// sameToPlace reports whether placement can see no difference between the two records of a host. Who is there
+// may differ; see mingle.
 func sameToPlace(old, rec *cluster.Host) bool {
 	return old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) && old.Pace == rec.Pace && old.Misfires == rec.Misfires &&
 		old.Lent.Equal(rec.Lent) && old.Lendable().Equal(rec.Lendable()) &&
 		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec)
 }
 
-// set replaces what is known of the host, which differs.
+// set replaces what is known of the host. rec differs from that.
 func (t *hosts) set(h *host, rec *cluster.Host) {
 	if h.rec == nil || h.rec.Rack != rec.Rack || h.rec.Zone != rec.Zone {
 		t.leaveRack(h)
@@ -180,8 +182,8 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 	t.disturb(h)
 }
 
-// largestGPU returns the largest amount of GPUs that one task may have where so much of each is free. It may have any that is smaller,
-// too: a part of a whole one, or fewer.
+// largestGPU returns the largest amount of GPUs that one task may have. free is by GPU, in thousandths. The
+// task may also have less: a part of a whole one, or fewer.
 func largestGPU(free []int32) int64 {
 	var whole, part int64
 	for _, left := range free {
@@ -202,12 +204,12 @@ func (t *hosts) recall(h *host, yes bool) {
 	t.disturb(h)
 }
 
-// signature numbers what decides about a task on a host whatever the load is: hosts with the same one are alike but for
-// their names and ports.
+// signature numbers what decides about a task on a host whatever the load is. Hosts with equal signatures are
+// alike but for their names and ports.
 type signature int32
 
-// sign returns the signature of a host. Machines that change again and again leave signatures that nobody has; when those
-// are the most, all are given anew.
+// sign returns the signature of a host. Machines that change again and again leave signatures behind that
+// nobody has. When these are the most, all hosts get new ones.
 func (t *hosts) sign(rec *cluster.Host) signature {
 	if len(t.machines) > 2*len(t.byID)+64 {
 		clear(t.signatures)
@@ -232,16 +234,19 @@ func (t *hosts) signatureOf(rec *cluster.Host) signature {
 	return s
 }
 
-// contentsKept is how many hosts are compared with one that changed: many machines are alike, and many have nothing on them.
+// contentsKept is how many hosts are compared with one that changed: many machines are alike, and many have
+// nothing on them.
 const contentsKept = 8
 
-// contents numbers what hosts have and what of that is taken, which is all that they are to a costmodels.Batcher.
+// contents numbers what hosts have and how much of that is taken. To a costmodels.Batcher a host is no more
+// than that.
 type contents struct {
 	last [contentsKept]*cluster.Host // of the last that differed, by the remainder of the number
 	next int
 }
 
-// number returns the same for hosts that have the same, mostly, and never for others. Complexity: contentsKept.
+// number returns equal numbers mostly for hosts with equal contents, and never for others. Complexity:
+// contentsKept.
 func (c *contents) number(rec *cluster.Host) int {
 	for n := c.next - 1; n >= max(0, c.next-contentsKept); n-- {
 		if sameContent(c.last[n%contentsKept], rec) {
@@ -304,22 +309,24 @@ func (t *hosts) remove(h *host) {
 	t.note(h.index)
 }
 
-// disturb has everything look at the host again that depends on it.
+// disturb has everything that depends on the host look at it again.
 func (t *hosts) disturb(h *host) {
 	t.tick(h)
 	t.note(h.index)
 	t.touched(h)
 }
 
-// mingle notes that somebody came to the host, was asked to leave it or does other work than before: where prices depend on company,
-// everything has to look at it again, though it may have room for the same as before.
+// mingle notes that somebody came to the host, was asked to leave it, or does other work than before. Where
+// prices depend on company, everything has to look at the host again, even if it has room for the same as
+// before.
 func (t *hosts) mingle(h *host) {
 	if t.social {
 		t.disturb(h)
 	}
 }
 
-// tick notes that who is on the host, nil for none, has room held there or is to leave it has changed.
+// tick notes a change in who is on the host, has room held there, or is to leave it. It does nothing if h is
+// nil.
 func (t *hosts) tick(h *host) {
 	if h != nil {
 		t.clock++
@@ -338,7 +345,8 @@ func (t *hosts) note(i int32) {
 	t.byRack[t.rackOf[i]].changed = t.position()
 }
 
-// capacity returns what there is to divide: all of the hosts that take work, and of the others what is allocated. Complexity: hosts, when one of them changed.
+// capacity returns what there is to divide: all that hosts have that take work, and what is allocated on the
+// others. Complexity: hosts, when one of them changed.
 func (t *hosts) capacity() cluster.Resources {
 	t.sum()
 	return t.total
@@ -375,7 +383,7 @@ func (t *hosts) sum() {
 // position is where the log ends now.
 func (t *hosts) position() int { return t.start + len(t.log) }
 
-// lookup returns what is known of a host, nil for nothing.
+// lookup returns what is known of a host, nil if it is not known.
 func (t *hosts) lookup(id cluster.HostID) *cluster.Host {
 	if h := t.byID[id]; h != nil {
 		return h.rec

@@ -13,7 +13,7 @@ type entry struct {
 	as    waiter
 }
 
-// jobKey caches what the classes of a job have in common for as long as they ask for the same.
+// jobKey caches what the classes of a job have in common, as long as these ask for the same.
 type jobKey struct {
 	job     *cluster.JobSpec
 	hosts   *cluster.Constraint
@@ -29,8 +29,8 @@ type jobKey struct {
 	class *class
 }
 
-// ordinary reports whether nothing but what the key holds tells the task apart from others of its job, but for what is said
-// of one that was preempted.
+// ordinary reports whether the key holds all that could tell the task apart from others of its job, but for
+// what is said of one that was preempted.
 func (k *jobKey) ordinary(job *cluster.JobSpec, t *cluster.Task, spec *cluster.TaskSpec) bool {
 	i := t.Key.Instance()
 	return k != nil && k.job == job && k.task == spec && t.Copy == nil && !job.Core(i) && !(job.Controller && i == 0) &&
@@ -41,8 +41,8 @@ func (k *jobKey) wishes() wishes {
 	return wishes{spec: k.job, hosts: k.hosts, set: k.set, yielded: k.yielded}
 }
 
-// ingest brings classes and hosts in line with the snapshot. What the last plan touched is compared too: if a placement
-// was not carried out, its task waits again and its host has its room back.
+// ingest brings classes and hosts in line with the snapshot. It also compares what the last plan touched: if
+// a placement was not carried out, its task waits again and its host has its room back.
 func (p *Planner) ingest(in Input) {
 	changes := p.planned
 	p.planned = cluster.Changes{}
@@ -74,7 +74,8 @@ func (p *Planner) ingest(in Input) {
 	p.looked.clear()
 }
 
-// regroup has all tasks of a job looked at that got another owner, or a bound on how many of them run: those of other versions count, too.
+// regroup has all tasks of a job looked at if it got another owner, or a bound on how many of them run. Those
+// of other versions count, too.
 func (p *Planner) regroup(snap *cluster.Snapshot, j *cluster.Job, changes *cluster.Changes) {
 	known := p.keys[j.UID]
 	if known == nil {
@@ -89,7 +90,8 @@ func (p *Planner) regroup(snap *cluster.Snapshot, j *cluster.Job, changes *clust
 	}
 }
 
-// altered reports whether the job has been given another spec since its tasks were looked at: they may count against something else.
+// altered reports whether the job has been given another spec since its tasks were looked at. They may then
+// count against something else.
 func (p *Planner) altered(j *cluster.Job) bool {
 	if j.Update == nil {
 		return false
@@ -131,7 +133,8 @@ func (p *Planner) ingestTask(snap *cluster.Snapshot, x *lookedTask) {
 	p.ingestWaiting(snap, x.job, x.key, x.task, was, waits)
 }
 
-// ingestWaiting brings the place of a task, if it had one, among those that wait in line with the snapshot.
+// ingestWaiting brings the place of a task among those that wait in line with the snapshot. was is the place
+// that it had, if waits.
 func (p *Planner) ingestWaiting(snap *cluster.Snapshot, j *cluster.Job, k cluster.TaskKey, t *cluster.Task, was entry, waits bool) {
 	if t == nil || t.State != cluster.TaskPending || t.NotBefore != 0 || t.Home != "" { // who has a home gets room held there
 		if waits {
@@ -155,7 +158,8 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, j *cluster.Job, k cluste
 	p.dirty = true
 }
 
-// ripen has the waiting tasks change class of which a preference gives way by now, and lets those start that room is held for.
+// ripen has waiting tasks change class if a preference of theirs gives way by now. It lets tasks that have
+// room held start by what they wish now.
 func (p *Planner) ripen(snap *cluster.Snapshot) {
 	for k := p.ripening.Pop(p.now); k != 0; k = p.ripening.Pop(p.now) {
 		if was, waits := p.waiting[k]; waits {
@@ -167,7 +171,8 @@ func (p *Planner) ripen(snap *cluster.Snapshot) {
 	p.sift(snap)
 }
 
-// sift forgets the alarms of tasks that wait no more, where they may be the most; nothing is due. Complexity: what waits, amortized constant.
+// sift forgets the alarms of tasks that wait no more, once these may be the most. No alarm may be due.
+// Complexity: what waits, amortized constant.
 func (p *Planner) sift(snap *cluster.Snapshot) {
 	if p.ripening.Len() <= p.ripest {
 		return
@@ -281,7 +286,7 @@ func (p *Planner) ingestHost(x *lookedHost) {
 		return
 	}
 	differs := h.rec != nil && (rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec))
-	p.dirty = p.dirty || differs || gained(h.rec, rec) // pools have less then, and others what somebody cannot have any more
+	p.dirty = p.dirty || differs || gained(h.rec, rec) // pools may have less then, and others may have what somebody cannot have any more
 	p.moved = true                                     // there may be less slack
 	if differs {
 		p.labels.enter(h, -1)
@@ -307,14 +312,14 @@ func (p *Planner) ingestHost(x *lookedHost) {
 	p.overdraw(h)
 }
 
-// overdraw has a host looked at that changed and has revocable tasks.
+// overdraw has a changed host looked at if it has revocable tasks.
 func (p *Planner) overdraw(h *host) {
 	if !h.rec.Lent.IsZero() {
 		p.overdrawn = append(p.overdrawn, h)
 	}
 }
 
-// uproot takes the tasks of a host out of the counts, since it goes or its domains may change.
+// uproot takes the tasks of a host out of the counts, since the host goes or its domains may change.
 func (p *Planner) uproot(h *host) {
 	for _, u := range h.units {
 		p.labels.count(u.set, h, u.presence().times(-1))
@@ -340,7 +345,8 @@ func (p *Planner) plant(h *host) {
 	}
 }
 
-// gained reports whether the host, which is the same machine, may take something now that it could not take before.
+// gained reports whether the host may take something now that it could not take before. It is the same
+// machine.
 func gained(old, rec *cluster.Host) bool {
 	switch {
 	case rec == nil || rec.State() != cluster.HostUp:

@@ -7,8 +7,9 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// labels counts the tasks that rules about places speak of: for every selection of tasks and kind of domain that some rule
-// counts, how many are in each domain. Counts change with every task that comes and goes, and are never summed up anew.
+// labels counts the tasks that rules about places speak of. For every selection of tasks and kind of domain
+// that some rule counts, it knows how many are in each domain. Counts change with every task that comes and
+// goes. They are never summed up anew.
 type labels struct {
 	hosts *hosts
 	held  map[cluster.TaskKey]*unit
@@ -25,7 +26,7 @@ type labels struct {
 	plan []countChange       // what the plan of this cycle has counted, to be taken back before the next one
 	idle bool                // what is counted will be taken back before anybody plans; see idly
 	seen map[place]presence  // what was counted when begin was called; nil after changes
-	low  map[*balance]levels // what they were before these
+	low  map[*balance]levels // by balance: what its levels were then
 }
 
 // place is a domain of a tally, "" for all of them together.
@@ -34,7 +35,7 @@ type place struct {
 	domain string
 }
 
-// setKey names what the tasks of a job, or those of its instances that are labeled alike, have in common.
+// setKey names what tasks of a job that are labeled alike have in common.
 type setKey struct {
 	job    cluster.JobUID
 	labels string
@@ -48,9 +49,9 @@ type labelSet struct {
 	tallies []*tally // that count them
 }
 
-// presence is how many tasks there are on a host, or in a domain: at most, with those that have room held there, and at
-// least, without those that are asked to leave. Both are bound for every rule that counts, so that a plan is true whoever
-// comes or goes first.
+// presence is how many tasks there are on a host, or in a domain: at most, with those that have room held
+// there, and at least, without those that are asked to leave. A rule that counts has to hold for both. So a
+// plan is true whoever comes or goes first.
 type presence struct{ most, least int64 }
 
 func (p presence) plus(q presence, sign int64) presence {
@@ -65,8 +66,8 @@ type countChange struct {
 	by   presence
 }
 
-// selector says which tasks count: those of the job, or those with all the labels; with any value of the first where
-// anyValue is set.
+// selector says which tasks count: those of the job, or those with all the labels. If anyValue is set, the
+// first label counts with any value.
 type selector struct {
 	job      cluster.JobUID
 	labels   []cluster.KeyValue
@@ -168,8 +169,8 @@ func (l *labels) tally(s selector, domain string, mark uint32) *tally {
 	return t
 }
 
-// index puts a new tally where the sets are found that it counts, and counts those there are. Complexity: the sets, and all
-// tasks if some of these are there.
+// index puts a new tally where the sets that it counts are found. It counts the sets that there are.
+// Complexity: the sets, and all tasks if some of these are there.
 func (l *labels) index(t *tally) {
 	if len(t.selector.labels) == 0 {
 		l.jobs[t.selector.job] = append(l.jobs[t.selector.job], t)
@@ -214,7 +215,7 @@ func (l *labels) sum(t *tally) {
 	}
 }
 
-// each calls do for the sets among which are all that the tally counts, in any order.
+// each calls do for sets, in any order. All that the tally counts are among them.
 func (l *labels) each(t *tally, do func(*labelSet)) {
 	if len(t.selector.labels) == 0 {
 		for _, s := range l.byJob[t.selector.job] {
@@ -248,7 +249,8 @@ func unlist[K comparable](lists map[K][]*tally, key K, t *tally) {
 	}
 }
 
-// add counts tasks on the host, and returns what is in its domain before and after; false where it is in none.
+// add counts tasks on the host. It returns what is in the domain of the host before and after; false if the
+// host is in none.
 func (t *tally) add(h *host, n presence) (before, after presence, ok bool) {
 	value, ok := h.rec.Domain(t.domain)
 	if !ok {
@@ -265,8 +267,9 @@ func (t *tally) add(h *host, n presence) (before, after presence, ok bool) {
 	return before, after, true
 }
 
-// beginning is what decides where the first of tasks may be that only may be where others like them are: no such task is there to stay,
-// and those who have room held, or leave, are in so many domains, of which more than two are counted as two.
+// beginning is what decides where the first tasks may be that may only be where others like them are. open:
+// no such task is there to stay. domains: in how many domains some have room held or leave; more than two
+// count as two.
 type beginning struct {
 	open    bool
 	domains int
@@ -285,7 +288,7 @@ func (t *tally) at(rec *cluster.Host) (presence, bool) {
 	return t.in[value], ok
 }
 
-// count adds tasks of the set on the host to all that count them.
+// count adds tasks of the set on the host to all tallies that count them.
 func (l *labels) count(s *labelSet, h *host, n presence) {
 	s.size += n.most
 	for _, t := range s.tallies {
@@ -304,8 +307,8 @@ func (l *labels) count(s *labelSet, h *host, n presence) {
 	}
 }
 
-// follow brings the balances of the tally in line with a change in the domain of the host, and reports whether the least of
-// all domains is another one, and whether a rule may hold in this one that did not, or the reverse.
+// follow brings the balances of the tally in line with a change in the domain of the host. lifted: the least
+// of all domains is another one. crossed: a rule may hold in this domain that did not, or the reverse.
 func (l *labels) follow(t *tally, h *host, before, after presence) (lifted, crossed bool) {
 	for _, b := range t.balances {
 		domain, _ := h.rec.Domain(t.domain)
@@ -317,7 +320,7 @@ func (l *labels) follow(t *tally, h *host, before, after presence) (lifted, cros
 	return lifted, crossed
 }
 
-// enter has the host counted, with n −1 no more, by all that ask which domains can take tasks.
+// enter counts the host, or with n −1 no more, in all balances: they ask which domains can take tasks.
 func (l *labels) enter(h *host, n int) {
 	for _, b := range l.balances {
 		was := b.levels
@@ -328,8 +331,8 @@ func (l *labels) enter(h *host, n int) {
 	}
 }
 
-// lifts reports whether the least of a balance is no more what it was, and remembers what its levels were if they are others: the next
-// one matters to tasks that start together.
+// lifts reports whether the least of a balance has changed. If its levels have, it remembers what they were:
+// the next one matters to tasks that start together.
 func (l *labels) lifts(b *balance, was levels) bool {
 	if b.levels == was {
 		return false
@@ -340,7 +343,7 @@ func (l *labels) lifts(b *balance, was levels) bool {
 	return b.least != was.least
 }
 
-// begin has what is counted now remembered, up to changes.
+// begin has what is counted now remembered, until changes is called.
 func (l *labels) begin() { l.seen, l.low = map[place]presence{}, map[*balance]levels{} }
 
 func (l *labels) see(t *tally, h *host, n, total presence) {
@@ -392,8 +395,8 @@ func (t *tally) crosses(before, after presence) bool {
 	return false
 }
 
-// idly has do count and take back, between two plans for an explanation, or for a price. Nobody has to look again at what is as it was, and
-// whoever did might find another one of several plans of the same cost.
+// idly has do count and take back between two plans, for an explanation or a price. Nobody has to look again
+// at what is as it was: whoever did might find another one of several plans of the same cost.
 func (l *labels) idly(do func()) {
 	idle := l.idle
 	l.idle = true
@@ -401,7 +404,7 @@ func (l *labels) idly(do func()) {
 	l.idle = idle
 }
 
-// disturb has everything look again at the hosts of the domain of h; with nil at all.
+// disturb has everything look again at the hosts of the domain of h; if h is nil, at all hosts.
 func (l *labels) disturb(t *tally, h *host) {
 	if l.idle {
 		return
@@ -430,7 +433,7 @@ func (l *labels) planned(s *labelSet, h *host, n presence) {
 	l.count(s, h, n)
 }
 
-// takeBack undoes the last planned counts until only so many are left.
+// takeBack undoes the last planned counts until left of them are left.
 func (l *labels) takeBack(left int) {
 	for i := len(l.plan) - 1; i >= left; i-- {
 		c := l.plan[i]

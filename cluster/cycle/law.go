@@ -5,8 +5,9 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
-// comesSoon reports whether as much as all the claims beyond reservations want comes free by itself within Patience. A claim
-// that waits that long costs little; those who would leave for it would lose all they have done.
+// comesSoon reports whether enough comes free by itself within Patience for all that the claims want beyond
+// reservations. A claim that waits that long costs little. Those who would leave for it would lose all they
+// have done.
 func (p *Planner) comesSoon(claims []*class) bool {
 	var wanted cluster.Resources
 	for _, c := range claims {
@@ -15,9 +16,9 @@ func (p *Planner) comesSoon(claims []*class) bool {
 	return wanted.Fits(p.snap.Turnover().Within(p.options.Patience, p.now))
 }
 
-// patient reports whether the next unit of the class that has no room yet waits for what comes free by itself. Who has the
-// claim of another that does so waits as well, however long already: it is to have what is free, and not to take from others
-// what the first would then lack.
+// patient reports whether the next unit of the class without room waits for what comes free by itself. It may
+// take over the claim of another one that does so. Then it waits as well, however long it has waited already:
+// it is to have what is free, and not to take from others what the first would then lack.
 func (d *displacer) patient(c *class) bool {
 	until := d.patience(c)
 	if d.now < until {
@@ -26,7 +27,7 @@ func (d *displacer) patient(c *class) bool {
 	return d.now < until
 }
 
-// patience returns until when it does, 0 for not at all.
+// patience returns until when the unit is patient, 0 for not at all.
 func (d *displacer) patience(c *class) (until cluster.Time) {
 	w, ok := c.queue.GetAt(c.nominees)
 	if !ok || c.tier() != cluster.TierEntitled {
@@ -38,7 +39,7 @@ func (d *displacer) patience(c *class) (until cluster.Time) {
 	return until
 }
 
-// sumOf returns units that leave as one, as the pools' accounts see them.
+// sumOf returns the sum of units that leave as one, as the pools' accounts see it.
 func sumOf(units []*unit) pool.Unit {
 	all := units[0].group.unit(1)
 	for _, u := range units[1:] {
@@ -47,7 +48,7 @@ func sumOf(units []*unit) pool.Unit {
 	return all
 }
 
-// donor returns one task of the group as one that might be stopped.
+// donor returns one task of the group as what might be stopped.
 func (p *Planner) donor(g *group) *pool.Donor {
 	if g.ledger != p.ledger {
 		g.donor, g.ledger = p.ledger.Donor(g.unit(1)), p.ledger
@@ -55,7 +56,8 @@ func (p *Planner) donor(g *group) *pool.Donor {
 	return &g.donor
 }
 
-// donorOf returns one task of the group, with those of its gang that leave together with it, as what might be stopped.
+// donorOf returns one task of the group as what might be stopped, with those of its gang that leave together
+// with it.
 func (p *Planner) donorOf(g *group) *pool.Donor {
 	if core := p.cores[g.key.job]; g.key.gang && len(core.staying()) > 1 {
 		return core.asDonor(p.ledger)
@@ -71,8 +73,8 @@ func (g *group) unit(n int64) pool.Unit {
 	}
 }
 
-// available reports whether the job of a bundle, if it is a service, bears that the bundle leaves beside those that the plan stops
-// already, or tries to.
+// available reports whether the bundle may leave although its job is a service. The job has to bear that
+// besides what the plan stops already, or tries to. Of other jobs any may leave.
 func (p *Planner) available(b bundle) bool {
 	if !b.units[0].job.Type.Service() {
 		return true
@@ -90,7 +92,8 @@ func (p *Planner) available(b bundle) bool {
 	return true
 }
 
-// recovers reports whether one of the services that bore no more when somebody was to be asked to leave bears more now than it did since.
+// recovers reports whether some service bears more losses now than at some time since it bore no more, when
+// somebody was to be asked to leave.
 func (p *Planner) recovers(snap *cluster.Snapshot) (some bool) {
 	for uid, least := range p.scarce { // in any order: each by itself
 		job := snap.Job(uid)
@@ -111,8 +114,8 @@ func one(b bool) int64 {
 	return 0
 }
 
-// account counts units of one group, which leave or move together, as leaving (−1) or staying (+1); sum is what they hold. Complexity: that of
-// one, but for services.
+// account counts units of one group that leave or move together as leaving (−1) or staying (+1). sum is what
+// they hold. Complexity: that of one, but for services.
 func (d *displacer) account(sum pool.Unit, sign int64, units ...*unit) {
 	u, n := units[0], sign*int64(len(units))
 	d.p.count(u, int(-n))

@@ -7,9 +7,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Revocable tasks see of a host what its other tasks were measured to leave unused. What they hold of it others may still
-// be placed on, and when it shrinks below what they hold and nothing is free either, some of them leave at once: nobody is
-// placed for it, and neither hysteresis nor the bound on displacements saves them.
+// Of a host, revocable tasks see what its other tasks were measured to leave unused. Others may still be
+// placed on what revocable tasks hold of it. It may shrink below what they hold while nothing is free either.
+// Then some of them leave at once. Nobody is placed for it, and neither hysteresis nor the bound on
+// displacements saves them.
 
 // lend returns the host as the tasks of the row see it.
 func (r *row) lend(h *host) *cluster.Host {
@@ -38,21 +39,24 @@ func (r *row) bind(rec *cluster.Host, on cluster.Devices) *cluster.Host {
 	return r.task.Bind(rec, on)
 }
 
-// slack returns what all hosts have for revocable tasks together, as capacity does: what is lent beyond the slack of a host, or on one
-// that takes no work, takes nothing from the slack of others. Complexity: hosts, when one of them changed.
+// slack returns what all hosts have for revocable tasks together, as capacity does. Some may be lent beyond
+// the slack of a host, or on one that takes no work. That takes nothing from the slack of others. Complexity:
+// hosts, when one of them changed.
 func (t *hosts) slack() cluster.Resources {
 	t.sum()
 	return t.lendable
 }
 
-// lendsTooMuch reports whether revocable tasks hold more than the slack of a host that takes work. Complexity: as slack.
+// lendsTooMuch reports whether revocable tasks hold more than the slack of a host that takes work.
+// Complexity: as slack.
 func (t *hosts) lendsTooMuch() bool {
 	t.sum()
 	return t.overlent
 }
 
-// revoke asks revocable tasks to leave where they and what the others use, by the last measurement, exceed the host: those
-// that lose least, and of those none that could stay. A gang leaves as a whole. While all are kept this waits.
+// revoke asks revocable tasks to leave hosts that they and the others exceed, by what these used at the last
+// measurement. It asks those that lose least, and none that could stay. A gang leaves as a whole. While all
+// are kept this waits.
 func (p *Planner) revoke(keepAll bool, out *Output) {
 	slices.SortFunc(p.overdrawn, func(a, b *host) int { return cmp.Compare(a.index, b.index) })
 	p.overdrawn = slices.Compact(p.overdrawn)
@@ -113,8 +117,8 @@ func (p *Planner) fills(units []*unit) bool {
 	return slices.ContainsFunc(units, func(v *unit) bool { return v.host.overdrawn() })
 }
 
-// recall has the units leave for nobody. Room is made for somebody on their hosts in the next cycle, or those who leave for
-// him might have let one of these stay.
+// recall has the units leave for nobody. Room is made for somebody on their hosts in the next cycle only:
+// else those who leave for him might have let one of these units stay.
 func (p *Planner) recall(units []*unit, out *Output) Displacement {
 	step := Displacement{}
 	for _, v := range units {
@@ -129,8 +133,9 @@ func (p *Planner) recall(units []*unit, out *Output) Displacement {
 	return step
 }
 
-// overdrawn reports whether the host has less than nothing left of something of which revocable tasks hold more than the
-// slack, with those of them gone that were asked to leave. Others who leave still use what is theirs.
+// overdrawn reports whether the host has less than nothing left in a dimension in which revocable tasks hold
+// more than the slack. Those of them that were asked to leave count as gone. Others who leave still use what
+// is theirs.
 func (h *host) overdrawn() bool {
 	s := space{amounts: h.rec.Capacity.Sub(h.rec.Allocated), over: h.rec.Lent.Sub(h.rec.Lendable())}
 	for _, u := range h.units {

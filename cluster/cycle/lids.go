@@ -9,15 +9,16 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// lid bounds how many more of the tasks that a leaf counts may come to a domain, or how many may be asked to leave it: there this plan holds
-// room for one whose rule has to hold when it comes. In the next plan it counts as one that has room held.
+// lid bounds how many more of the tasks that a leaf counts may come to a domain, or how many may be asked to
+// leave it. This plan holds room there for a task whose rule has to hold when it comes. The next plan counts
+// that task as one that has room held.
 type lid struct {
 	place place
 	leaf  *leaf
 }
 
-// cover puts lids on the domains of the host for one of the rule who gets room held there: for each leaf that holds, and may hold no
-// more when others come or leave.
+// cover puts lids on the domains of the host for a task with the rule that gets room held there. There is one
+// for each leaf that holds, and may not hold any more when others come or leave.
 func (l *labels) cover(r *rule, h *host) (lids []lid) {
 	if r == nil {
 		return nil
@@ -34,7 +35,7 @@ func (l *labels) cover(r *rule, h *host) (lids []lid) {
 	return lids
 }
 
-// uncover takes them off again.
+// uncover takes lids off again.
 func (l *labels) uncover(lids []lid) {
 	for _, at := range lids {
 		if left := without(l.lids[at.place], at.leaf); len(left) > 0 {
@@ -45,7 +46,8 @@ func (l *labels) uncover(lids []lid) {
 	}
 }
 
-// below returns how many more of the set the lids on the domains of the host let come. Complexity: the tallies of the set.
+// below returns how many more tasks of the set may come to the host below the lids on its domains.
+// Complexity: the tallies of the set.
 func (l *labels) below(s *labelSet, h *host) int64 {
 	most := int64(math.MaxInt64)
 	for _, t := range s.tallies {
@@ -62,7 +64,8 @@ func (l *labels) below(s *labelSet, h *host) int64 {
 	return max(0, most)
 }
 
-// needed lists the leaves of lids that ask for the units to be where they are, each with one of them. Complexity: the tallies of the units.
+// needed lists the leaves of lids that ask for the units to be where they are, each with one of these units.
+// Complexity: the tallies of the units.
 func (l *labels) needed(units []*unit) iter.Seq2[*leaf, *unit] {
 	return func(yield func(*leaf, *unit) bool) {
 		if len(l.lids) == 0 {
@@ -84,8 +87,8 @@ func (l *labels) needed(units []*unit) iter.Seq2[*leaf, *unit] {
 	}
 }
 
-// keepCompany puts lids on the domains of hosts where room is held for tasks whom others have been asked to leave for, and who have to be
-// near others that are there.
+// keepCompany puts lids for tasks that have to be near others that are there. These tasks have room held on
+// hosts that others have been asked to leave for them. The lids are on the domains of these hosts.
 func (p *Planner) keepCompany() {
 	var held []*unit
 	for _, u := range p.held { // sorted below
@@ -106,11 +109,11 @@ func (p *Planner) keepCompany() {
 	}
 }
 
-// breaks reports whether the leaf may hold no more when tasks come.
+// breaks reports whether the leaf may not hold any more when tasks come.
 func (x *leaf) breaks() bool { return x.compare != cluster.Greater || x.balance != nil }
 
-// bears returns how many more may come to the domain before the leaf, which breaks, holds no more for one of the row that has room held
-// there.
+// bears returns how many more may come to the domain before the leaf does not hold any more, for a task of
+// the row that has room held there. The leaf breaks.
 func (x *leaf) bears(domain string) int64 {
 	n := x.tally.in[domain].most
 	if x.self {
@@ -126,8 +129,8 @@ func (x *leaf) bears(domain string) int64 {
 	}
 }
 
-// below returns how many of n tasks of the class, after so many others of it, the lids let start on the host, and those of their own that
-// an earlier pass of the plan asks to leave it.
+// below returns how many of n tasks of the class may start on the host, after before others of it. Lids may
+// keep them out, and so may tasks of their own that an earlier pass of the plan asks to leave the host.
 func (p *Planner) below(c *class, h *host, before, n int64) int64 {
 	if len(p.labels.lids) == 0 && !h.decided || n <= 0 {
 		return n

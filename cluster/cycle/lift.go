@@ -20,8 +20,8 @@ type lifts struct {
 	those []contender // the task with those who may be let in before it
 }
 
-// lift says how the limits of pools on running work let the task in, and which go before it then. Complexity: depth, times groups and
-// classes with waiting tasks.
+// lift says how the limits of pools on running work let the task in, and which tasks go before it then.
+// Complexity: depth, times groups and classes with waiting tasks.
 func (p *Planner) lift(c *class, as waiter, rank int) *lifts {
 	l := &lifts{p: p, class: c, as: as, rank: rank, job: p.snap.Job(as.task.Job()), runs: map[cluster.JobUID]bool{}}
 	for _, g := range p.groupOrder {
@@ -60,7 +60,8 @@ func (p *Planner) lift(c *class, as waiter, rank int) *lifts {
 	return l
 }
 
-// before lists the task, with what of its class and job goes before it, and those of other jobs that count.
+// before lists the task with those of its class and job that go before it, and those of other jobs that
+// count.
 func (l *lifts) before(counts func(*class, *cluster.Job) bool) []contender {
 	c, p := l.class, l.p
 	all := []contender{{c, int64(l.rank) + 1}}
@@ -85,7 +86,8 @@ func (l *lifts) before(counts func(*class, *cluster.Job) bool) []contender {
 	return all
 }
 
-// mayPrecede reports whether tasks of the class may be let in before the task: all but those that go after it in its own pool.
+// mayPrecede reports whether tasks of the class may be let in before the task: all but those that go after it
+// in its own pool.
 func (l *lifts) mayPrecede(x *class) bool {
 	head, _ := x.queue.Min()
 	return x.key.group.pool != l.class.key.group.pool || l.p.goesBefore(x, head, l.class, l.as)
@@ -106,7 +108,7 @@ func (l *lifts) bound(rule pool.Rule, path cluster.PoolPath, limit *uint32, coun
 		switch {
 		case !path.Covers(c.key.group.pool) || l.runs[j.UID]:
 			return false
-		case rule != pool.RuleRunningJobs && !counts(j): // the others of whom a higher limit lets in more, too
+		case rule != pool.RuleRunningJobs && !counts(j): // a higher limit lets in more of these others, too
 			return !c.goesAfter(l.class, l.p.snap)
 		case !l.mayPrecede(c):
 			return false
@@ -118,7 +120,8 @@ func (l *lifts) bound(rule pool.Rule, path cluster.PoolPath, limit *uint32, coun
 	l.add(Unblocker{Kind: LiftLimit, Rule: string(rule), Pool: path, Count: more * min(1, int64(*limit)), Amount: more}, first)
 }
 
-// controllers adds what has to happen below the limit on the controllers of a pool, in each dimension of which it reserves something.
+// controllers adds what has to happen below the limit on the controllers of a pool, in each dimension in
+// which the pool reserves something; in all if it reserves nothing.
 func (l *lifts) controllers(path cluster.PoolPath, percent uint32) {
 	first := l.before(func(c *class, j *cluster.Job) bool {
 		return c.key.group.controller && path.Covers(c.key.group.pool) && l.mayPrecede(c)
@@ -168,7 +171,7 @@ func (l *lifts) controllers(path cluster.PoolPath, percent uint32) {
 	}
 }
 
-// add notes a limit, if it binds, and those who go before the task there.
+// add notes a limit, if it binds, and the tasks that go before the task there.
 func (l *lifts) add(u Unblocker, first []contender) {
 	if u.Amount <= 0 && l.class.why == (pool.Binding{Rule: pool.Rule(u.Rule), Pool: u.Pool, Dimension: u.Dimension}) {
 		u.Amount, u.Count = 1, 1

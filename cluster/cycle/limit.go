@@ -8,9 +8,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
-// limit is the most that a pool and all below it may have. Nothing starts that would take what is on hosts beyond it, those that
-// leave included, or beyond what was promised to others. Admission lets more urgent work of a pool in as if what is less urgent were
-// gone; where that is not so yet, it waits for some to leave (see displacer).
+// limit is the most that a pool and all below it may have. Two sums have to stay within it: what is on hosts,
+// those that leave included, and what is promised. Nothing starts that would take one of them beyond.
+// Admission lets more urgent work of a pool in as if less urgent work were gone. Where that is not so yet, it
+// waits for some to leave (see displacer).
 type limit struct {
 	path  cluster.PoolPath
 	most  []cluster.PoolResource // those with a limit
@@ -64,15 +65,15 @@ func (p *Planner) use(g *group, n int64) {
 	}
 }
 
-// gain notes that what waited of the group starts or has room held.
+// gain notes that some of the group that waited start, or have room held.
 func (p *Planner) gain(g *group) {
 	for _, l := range p.limitsOn(g) {
 		l.gains = true
 	}
 }
 
-// mayArrive reports whether tasks of one job that have room held may start together: its pools have no more than their limits then, and
-// no more of it run than its present spec says.
+// mayArrive reports whether tasks of one job that have room held may start together. Its pools must have no
+// more than their limits then, and no more of the job may run than its present spec says.
 func (p *Planner) mayArrive(units []*unit) bool {
 	job := p.snap.Job(units[0].task.Job())
 	if !job.MayRun(p.arrived[job.UID] + int64(len(units))) {
@@ -91,8 +92,8 @@ func (p *Planner) mayArrive(units []*unit) bool {
 	})
 }
 
-// admits returns how many of n tasks may start now below the limit, beside those that bind has let start, and the dimension that keeps
-// the others from it.
+// admits returns how many of n tasks may start now below the limit, beside those that bind has let start. It
+// also returns the dimension that keeps out the others.
 func (l *limit) admits(request *cluster.Resources, n int64, ledger *pool.Ledger) (most int64, dimension string) {
 	for _, r := range l.most {
 		if each := request.In(r.Dimension); each > 0 {
@@ -110,7 +111,8 @@ func (l *limit) promised(dimension string, ledger *pool.Ledger) int64 {
 	return ledger.Holds(l.path, dimension) - l.ended.In(dimension)
 }
 
-// exceeded lists the dimensions in which the pool would be promised more than its limit with so much more.
+// exceeded lists the dimensions in which the pool would be promised more than its limit if it got so much
+// more.
 func (l *limit) exceeded(more *cluster.Resources, ledger *pool.Ledger) (dims []string) {
 	for _, r := range l.most {
 		if n := more.In(r.Dimension); n > 0 && l.promised(r.Dimension, ledger)+n > r.Limit {
@@ -126,8 +128,9 @@ func (p *Planner) mayHave(g *group, n int64) bool {
 	return !slices.ContainsFunc(p.limitsOn(g), func(l *limit) bool { return len(l.exceeded(&request, p.ledger)) > 0 })
 }
 
-// bind leaves of what was admitted only as much as may start now below the limits of the pools: the strongest claims first, then what
-// is more urgent, then older. Complexity: classes in pools with limits, with a logarithmic factor.
+// bind cuts what was admitted down to what may start now below the limits of the pools. The strongest claims
+// go first, then what is more urgent, then what is older. Complexity: classes in pools with limits, with a
+// logarithmic factor.
 func (p *Planner) bind() {
 	if len(p.limits) == 0 {
 		return
@@ -190,7 +193,8 @@ func (p *Planner) unbind() {
 	}
 }
 
-// insiders are the units of one group below a pool with a limit that may be asked to leave; of the core of a gang the first.
+// insiders are the units of one group below a pool with a limit that may be asked to leave. The core of a
+// gang counts once, by its first unit.
 type insiders struct {
 	group  *group
 	units  []*unit
@@ -234,15 +238,17 @@ func (d *displacer) inside(l *limit) []*insiders {
 	return all
 }
 
-// barren is a limit and who found nobody inside to leave for him.
+// barren is a limit, and a class's group and rule for which nobody inside may leave.
 type barren struct {
 	limit *limit
 	group *group
 	rule  *rule
 }
 
-// relieveLimits adds to what leaves the host what has to leave in the pools that would be promised more than their limits, wherever that
-// runs; and reports whether that is enough, and anybody has to leave at all for a class that waits for that, or leaves more than he came for.
+// relieveLimits adds to those who leave the host those who have to leave elsewhere: in pools that would be
+// promised more than their limits, wherever they run. It reports whether that is enough. If the class has
+// room here and waits for a limit only, somebody must leave for it, or a victim of this pass below the pool
+// may free more than was needed.
 func (s *search) relieveLimits() bool {
 	c := s.class
 	limits := s.d.p.limitsOn(c.group)
@@ -271,8 +277,8 @@ func (s *search) hopeless() bool {
 	})
 }
 
-// relieve adds to those who leave as many as the limits ask for, with alone only such as are enough for one of them, and reports whether it
-// found them.
+// relieve adds to those who leave as many as the limits ask for. With alone, it adds only bundles that are
+// enough for one limit by themselves. It reports whether the limits hold then.
 func (s *search) relieve(limits []*limit, alone bool) (kept bool) {
 	for _, b := range s.found {
 		s.count(b, -1)
@@ -290,7 +296,8 @@ func (s *search) relieve(limits []*limit, alone bool) (kept bool) {
 	return kept
 }
 
-// takeInside has units leave until the class would not take the pool beyond its limit, and reports whether any were added.
+// takeInside has units leave until the class would not take the pool beyond its limit. It reports whether it
+// added any.
 func (s *search) takeInside(l *limit, alone bool) (some bool) {
 	for {
 		dims := l.exceeded(&s.class.group.request, s.d.p.ledger)
@@ -306,8 +313,9 @@ func (s *search) takeInside(l *limit, alone bool) (some bool) {
 	}
 }
 
-// cheapestInside returns the bundle that loses least of those below the pool that may leave for the class, and alone is enough if that is
-// asked. Complexity: the groups there, and of each the units that may not leave now.
+// cheapestInside returns the bundle that loses least, of those below the pool that may leave for the class.
+// With alone, it must be enough by itself. Complexity: the groups there, and for each its units that may not
+// leave now.
 func (s *search) cheapestInside(l *limit, dims []string, alone bool) (best bundle, ok bool) {
 	d, who := s.d, barren{l, s.class.group, s.class.row.rule}
 	if at, known := d.barren[who]; known && at == d.p.hosts.clock && len(s.found) == 0 {
@@ -334,8 +342,8 @@ func (s *search) enoughInside(l *limit, b bundle) (enough bool) {
 	return enough
 }
 
-// first returns the bundle of a group that loses least of those that may leave for the class, which the pools allow of the group if it is
-// none of gangs.
+// first returns the bundle of a group that loses least, of those that may leave for the class. Whether the
+// pools allow it was asked before for the whole group; for gangs it is asked here, core by core.
 func (s *search) first(in *insiders, to *pool.Beneficiary) (bundle, bool) {
 	c, d := s.class, s.d
 	for _, u := range in.sort(d) {

@@ -20,16 +20,16 @@ type link struct {
 type links struct {
 	list  []*link // in the order in which they were added; nil where one was removed, but not at the end
 	hosts []int32 // their hosts' indices, −1 where one was removed
-	holes int     // how many those are
-	to    hostSet // where there ever were more than few, those to which there is one; see mark
+	holes int     // how many are nil
+	to    hostSet // hosts to which there is a link, once there were more than few; see mark
 }
 
-// few is how many indices are compared as fast as a bit of many is found: one cache line.
+// few is how many indices of a list are compared as fast as a bit of a large set is found: one cache line.
 const few = 16
 
 func (s *links) len() int { return len(s.list) - s.holes }
 
-// has reports whether there is one to the host of that index.
+// has reports whether there is a link to the host of that index.
 func (s *links) has(i int32) bool {
 	if s.to == nil {
 		return slices.Contains(s.hosts, i)
@@ -37,7 +37,7 @@ func (s *links) has(i int32) bool {
 	return int(i/64) < len(s.to) && s.to.has(i)
 }
 
-// all yields them in the order in which they were added. None may be added or removed meanwhile.
+// all yields the links in the order in which they were added. None may be added or removed meanwhile.
 func (s *links) all() iter.Seq[*link] {
 	return func(yield func(*link) bool) {
 		for _, l := range s.list {
@@ -69,14 +69,14 @@ func (s *links) mark(i int32) {
 	s.to.add(i)
 }
 
-// clear takes all out.
+// clear removes all links.
 func (s *links) clear() {
 	clear(s.list)
 	clear(s.to)
 	s.list, s.hosts, s.holes = s.list[:0], s.hosts[:0], 0
 }
 
-// remove takes one out. Complexity: constant, if as many are removed as were added.
+// remove takes a link out. Complexity: constant, if as many are removed as were added.
 func (s *links) remove(l *link) {
 	if i := l.host.index; s.to != nil {
 		s.to.remove(i)
@@ -103,7 +103,7 @@ func (s *links) remove(l *link) {
 // hostSet is a set of hosts: bit i%64 of word i/64 for that of index i.
 type hostSet []uint64
 
-// empty returns an empty set for n hosts, in the same memory where that is enough.
+// empty returns an empty set for n hosts. It uses the same memory if that is enough.
 func (s hostSet) empty(n int) hostSet {
 	words := n/64 + 1
 	s = slices.Grow(s[:0], words)[:words]

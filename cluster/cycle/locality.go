@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// locality is what reading its inputs costs a class, by place: racks stand for all their hosts but those with a price of
-// their own.
+// locality is what reading its inputs costs a class, by place. A rack stands for all its hosts but those with
+// a price of their own.
 type locality struct {
 	all       *hosts
 	elsewhere flowgraph.Cost
@@ -52,7 +52,8 @@ func (q *places) price(key int32) (flowgraph.Cost, bool) {
 // nowhere reports whether all places cost the same.
 func (l *locality) nowhere() bool { return l.hosts.len()+l.racks.len() == 0 }
 
-// at returns the price of reading the inputs on the host, and whether it or its rack has one of its own.
+// at returns the price of reading the inputs on the host, and whether the host or its rack has a price of its
+// own.
 func (l *locality) at(i int32) (price flowgraph.Cost, near bool) {
 	if l.nowhere() {
 		return l.elsewhere, false
@@ -78,8 +79,9 @@ func (l *locality) isNear(i int32) bool {
 	return near
 }
 
-// near yields the indices of the hosts with a price of their own, or of their rack, and that price: first those with their own
-// price, cheapest first, then the others, as long as prices are below the end.
+// near yields the indices of the hosts that have a price of their own, or whose rack has, and that price.
+// First come those with their own price, cheapest first, then the others, as long as prices are below the
+// end.
 func (l *locality) near(end flowgraph.Cost) iter.Seq2[int32, flowgraph.Cost] {
 	return func(yield func(int32, flowgraph.Cost) bool) {
 		for _, x := range l.hosts.order {
@@ -103,8 +105,8 @@ func (l *locality) near(end flowgraph.Cost) iter.Seq2[int32, flowgraph.Cost] {
 	}
 }
 
-// localize asks the model, if it cares, what the class's inputs and images cost. It does so once, and again when hosts came,
-// went or changed rack, or more may be known of where images are.
+// localize asks the model what the class's inputs and images cost, if there are any. It does so once, and
+// again when hosts came, went or changed rack, or more may be known of where images are.
 func (p *Planner) localize(c *class) {
 	if len(c.seen.Inputs)+len(c.seen.Images) == 0 || c.local.version == p.hosts.version {
 		return

@@ -11,8 +11,9 @@ import (
 // lookTogether is how many changed tasks are looked up by a goroutine of their own, while the hosts are taken in.
 const lookTogether = 512
 
-// looked is what there is to see of what changed, before it is taken in. To look it up is mostly waiting for memory: a change
-// may be of any task on any host. So many are looked up before the first of them is looked at, and most of the waits coincide.
+// looked is what there is to see of what changed, before it is taken in. To look it up is mostly waiting for
+// memory: a change may be of any task on any host. So many changes are looked up before the first is taken
+// in, and most of the waits coincide.
 type looked struct {
 	hosts   []lookedHost
 	tasks   []lookedTask
@@ -50,7 +51,7 @@ func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 		}
 	}
 	expected := p.rows.expect() // tasks change nothing of what hosts have room for
-	lookTasks()                 // unless that is done, or waits for a processor and comes too late
+	lookTasks()                 // if that is not done yet: it may still wait for a processor
 	for some := range slices.Chunk(p.looked.tasks, ahead) {
 		p.readTasks(some)
 		for i := range some {
@@ -62,7 +63,8 @@ func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 	}
 }
 
-// lookHosts finds the distinct hosts: those that are known in the order in which they came to be, then the others by id.
+// lookHosts finds the distinct hosts: first those that are known, in the order of their indices, then the
+// others by id.
 func (p *Planner) lookHosts(ids []cluster.HostID) {
 	l := &p.looked
 	l.changed = l.changed.empty(len(p.hosts.byIndex))
@@ -85,7 +87,7 @@ func (p *Planner) lookHosts(ids []cluster.HostID) {
 	}
 }
 
-// readHosts looks up the records of hosts, and reads ahead what they are compared by.
+// readHosts looks up the records of hosts. It reads ahead what they are compared by.
 func (p *Planner) readHosts(snap *cluster.Snapshot, some []lookedHost) {
 	var ids [ahead]cluster.HostID
 	var records [2 * ahead]*cluster.Host
@@ -138,7 +140,7 @@ func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 	p.looked.tasks = all
 }
 
-// readTasks looks up the units of tasks, and reads ahead what they are compared with and counted in.
+// readTasks looks up the units of tasks. It reads ahead what they are compared with and counted in.
 func (p *Planner) readTasks(some []lookedTask) {
 	var on [ahead]*host
 	sum := int64(0)

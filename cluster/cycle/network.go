@@ -43,7 +43,8 @@ type Network struct {
 	Graph *flowgraph.Network
 	Nodes []Node // by NodeID
 	Arcs  []Arc  // by ArcID
-	// Solved tells whether the last solve found an optimum, so that flows, potentials and the objective mean something.
+	// Solved tells whether the last solve found an optimum, so that flows, potentials and the objective mean
+	// something.
 	Solved    bool
 	Objective int64 // of the whole network
 }
@@ -51,7 +52,7 @@ type Network struct {
 // Node says what a node of a Network stands for.
 type Node struct {
 	Kind      NodeKind
-	Name      string         // of a class: of the first job whose task was in it; of host and pool: its own; of a slot node: the host; sink
+	Name      string         // class: that of the first job with a task in it; host, pool: its own; slot node: the host's; or sink
 	Potential flowgraph.Cost // sign as in package flowgraph; 0 if not solved
 	// Of a class:
 	Pool     cluster.PoolPath
@@ -69,10 +70,11 @@ type Arc struct {
 	Step flowgraph.Cost
 }
 
-// Network returns a copy of the network of the last solve, with its flow: classes that were placed by it are there until
-// the next one. Given a task it returns the part around it: its class, the hosts and the pool that the class has arcs to, and
-// what leads on from there; the sink then asks for what the class supplies. It fails with ErrNotInNetwork if that solve knew
-// nothing of the task. Complexity: nodes and arcs, and for a task what was placed.
+// Network returns a copy of the network of the last solve, with its flow. Classes that were placed by it are
+// there until the next one. Given a task, it returns the part around it: its class, the hosts and the pool
+// that the class has arcs to, and what leads on from there. The sink then asks for what the class supplies.
+// It fails with ErrNotInNetwork if that solve knew nothing of the task. Complexity: nodes and arcs, and for a
+// task what was placed.
 func (p *Planner) Network(task *cluster.TaskKey) (*Network, error) {
 	if p.newSolver == nil {
 		return nil, errors.New("cycle: the planner plans without a flow, there is no network")
@@ -95,7 +97,8 @@ func (p *Planner) Network(task *cluster.TaskKey) (*Network, error) {
 	return x.out, nil
 }
 
-// solvedClasses returns the classes that have a node, in the order of creation of those that are left, then those gone.
+// solvedClasses returns the classes that have a node: those that are left in the order of creation, then
+// those gone.
 func (p *Planner) solvedClasses() []*class {
 	all := slices.Clone(p.order)
 	for _, r := range p.graph.retired {
@@ -117,7 +120,7 @@ func (p *Planner) solvedClass(classes []*class, k cluster.TaskKey) *class {
 	return nil
 }
 
-// reached returns the class and those that its flow may go on to through slot nodes.
+// reached returns the class, and those that its flow may go on to through slot nodes.
 func (g *graph) reached(c *class) []*class {
 	all := []*class{c}
 	for i := 0; i < len(all); i++ {

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// option is a host with what it would cost to make room there, as it was when it was looked at, or with no more than that.
+// option is a host and what it would cost to make room there. If exact, that is the price as it was when the
+// host was looked at; else it is a lower bound.
 type option struct {
 	host  *host
 	price flowgraph.Cost
@@ -31,9 +32,11 @@ func (o *options) Pop() any {
 	return last
 }
 
-// look lists the hosts on which room could be made for the class by what that costs at least, the cheapest one with its price; of those
-// where it may begin, if it is given these. What no gang has claims for is full everywhere, unless it waits for a limit: then only hosts
-// come into question that somebody leaves or might leave, or on which room is held.
+// look lists the hosts on which room could be made for the class, by a lower bound on the cost. The cheapest
+// one has its price. If begin is given, it lists only those of begin.
+//
+// For a class that is no gang's, all hosts are full, unless it waits for a limit. So only those in motion
+// come into question.
 func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	all := &options{}
 	if d.seek(c, moves).vain {
@@ -97,7 +100,7 @@ func (d *displacer) moving() []*host {
 	return d.yield
 }
 
-// left lists those of them that somebody leaves.
+// left lists the hosts in motion that somebody leaves.
 func (d *displacer) left() (some []*host) {
 	for _, h := range d.moving() {
 		if slices.ContainsFunc(h.units, (*unit).leaves) {
@@ -107,7 +110,8 @@ func (d *displacer) left() (some []*host) {
 	return some
 }
 
-// inMotion reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
+// inMotion reports whether anybody leaves the host or might, or has room held there. Otherwise what is full
+// stays full.
 func (h *host) inMotion() bool { return h.loose+len(h.holds)+len(h.nominated) > 0 }
 
 // couldTake reports whether a host with this verdict would have room if it were empty.
@@ -124,8 +128,8 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 	return option{h, found.price, true}, true
 }
 
-// floor returns what it costs at least to make room for one task of the class on the host; false where there surely will be none. Complexity:
-// the units of the host, with a logarithmic factor.
+// floor returns a lower bound on the cost of making room for one task of the class on the host; false if
+// there surely will be none. Complexity: the units of the host, with a logarithmic factor.
 func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) {
 	q, room, task := d.seek(c, moves), d.promised(h), c.row.task
 	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
@@ -146,7 +150,9 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	if !most.cover(&lack) {
 		return 0, false
 	}
-	var largest, all, own, back amounts // of one who might leave, of all, of those whom it may have leave whatever it has, and of such of its own
+	// largest is what one who might leave frees at most, and all what all of them free. own is of those whom the
+	// class may have leave whatever its pool has, and back of those that its pool has too much of.
+	var largest, all, own, back amounts
 	losses, gangs := d.losses[:0], false
 	for i, u := range h.units {
 		gives := w.giving[u.group.index]

@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// queue is the order in which a leaf's groups were handed to admission, so that its grants find back.
+// queue is the order in which a leaf's groups were handed to admission. By it, grants find back to their
+// classes.
 type queue struct {
 	groups  []pool.Group
 	classes []*class // nil where the entry is no class
@@ -47,8 +48,9 @@ func (p *Planner) admit(now cluster.Time) {
 	p.moved = false
 }
 
-// letsIn admits anew where nobody waits for room, since pools have less or more now. It reports whether that lets in more than the last
-// plan left of somebody who has a host, or gives a claim for which others may be asked to leave.
+// letsIn admits anew where nobody waits for room, since pools have less or more now. It reports whether some
+// class gets a new claim, for which others may be asked to leave, or whether one that has a host gets more
+// than the last plan left of it.
 func (p *Planner) letsIn(in *Input) bool {
 	type admitted struct{ open, claims int64 }
 	count := func(c *class) admitted {
@@ -76,8 +78,8 @@ func (p *Planner) letsIn(in *Input) bool {
 	return false
 }
 
-// queue hands admission what runs and waits in every leaf where that has changed, as this plan has it so far. Lists are used again:
-// admission reads none before it has all.
+// queue hands admission what runs and waits in every leaf where that has changed, as this plan has it so far.
+// It uses lists again: admission reads none before it has all.
 func (p *Planner) queue() {
 	for _, path := range p.leaves {
 		p.queues[path].listed = 0
@@ -117,7 +119,8 @@ func (p *Planner) queue() {
 	}
 }
 
-// unbegun returns the gangs of whose core nobody has begun, but some wait or have room held for them, of which others wait, too.
+// unbegun returns the gangs of whose core nobody has begun, but some wait or have room held. Only gangs count
+// of which others wait, too.
 func (p *Planner) unbegun() (jobs map[cluster.JobUID]bool) {
 	for _, c := range p.order {
 		if k := &c.key.group; !k.gang && k.job != 0 {
@@ -155,8 +158,8 @@ func (p *Planner) grant() {
 	p.bind()
 }
 
-// entry returns what admission sees of a group. How many of a job may run, and for which groups, is what its present spec says, whichever
-// version its tasks run by: they are counted together.
+// entry returns what admission sees of a group. How many tasks of a job may run, and which groups the job
+// counts for, is what its present spec says. Tasks are counted together whichever version they run by.
 func (p *Planner) entry(g *group) pool.Group {
 	k, most, core := &g.key, int64(0), int64(0)
 	var groups []string
@@ -187,7 +190,7 @@ func (p *Planner) coreOf(job *cluster.Job) (n int64) {
 	return n
 }
 
-// add lists one more entry, if the queue is one: in what is no leaf nobody is admitted.
+// add lists one more entry. q is nil if the pool is no leaf: nobody is admitted there.
 func (q *queue) add(entry *pool.Group, c *class) {
 	if q == nil {
 		return
@@ -203,7 +206,7 @@ func (q *queue) add(entry *pool.Group, c *class) {
 	q.listed++
 }
 
-// end ends the list, and reports whether it is another one than the last.
+// end ends the list. It reports whether the list differs from the last one.
 func (q *queue) end() (changed bool) {
 	if q.listed < len(q.groups) {
 		q.groups, q.classes, q.changed = q.groups[:q.listed], q.classes[:q.listed], true
@@ -212,7 +215,7 @@ func (q *queue) end() (changed bool) {
 	return changed
 }
 
-// take hands the grants back to those they are for.
+// take hands the grants back to the classes that they are for.
 func (q *queue) take(grants []pool.Grant) {
 	for i := range grants {
 		if c := q.classes[i]; c != nil {
@@ -222,14 +225,21 @@ func (q *queue) take(grants []pool.Grant) {
 	}
 }
 
-// passOn lets those next in their pools have the claims that could not be met, the slack that revocable tasks have no host for, and
-// their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one, or who
-// may claim room. And those have theirs back for whom there is room after all, since starts were made anew; where a pool has a static
-// reservation, not before the next plan if somebody borrows in this one, as together that may be more than others leave of it. Where that
-// has been done often, those are passed over together for whom no room can be made either, and the last time all who have no host, so that
-// those are reached who have one. It reports whether that changes anything; the last time, whether it does for these. Those for whom no
-// room could be made are passed over from the beginning in the next plan where this one gets no further. What a pool is entitled to is the
-// same throughout a plan.
+// passOn passes over classes that have no host, so that those next in their pools get what was granted to
+// these. That is about claims that could not be met, slack that revocable tasks have no host for, and places
+// where limits count who runs. It is also about what only borrows, where a limit keeps others out who have a
+// host, or who may claim room.
+//
+// Classes that have room after all, since starts were made anew, are passed over no more. If a pool has a
+// static reservation and somebody borrows in this plan, they have to wait for the next plan: together that
+// may be more than others leave of the reservation.
+//
+// After half of the passes, all those are passed over together for whom no room can be made either. In the
+// last pass, all are who have no host, so that those are reached who have one. If this plan gets no further,
+// those for whom no room could be made are passed over from the beginning in the next plan. What a pool is
+// entitled to is the same throughout a plan.
+//
+// It reports whether that changes anything; in the last pass, whether it does for those who have a host.
 func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 	many, last := pass >= maxPasses/2, pass == maxPasses-1
 	passed, behind, back := false, false, false
@@ -284,9 +294,9 @@ func (p *Planner) passOn(in *Input, out *Output, pass int) bool {
 	return back || !last
 }
 
-// vainlyFirst returns the classes without a claim to which limits keep room for which no host has any, nor would if what runs below those
-// limits ended, although others ask for it with whom their leaf stays within what it is entitled to. Complexity: classes below such limits
-// times hosts, and all units.
+// vainlyFirst returns classes without a claim to which limits keep room in vain. No host has room for them,
+// nor would if what runs below those limits ended. Others ask for the room with whom their leaf stays within
+// what it is entitled to. Complexity: classes below such limits times hosts, and all units.
 func (p *Planner) vainlyFirst() (all []*class) {
 	short := map[*limit][]space{} // what hosts would have left, by index; nil where nobody has asked
 	for _, c := range p.order {
@@ -336,7 +346,8 @@ func (p *Planner) without(l *limit) []space {
 	return spaces
 }
 
-// couldHouse reports whether a task of the class, or all of them if they come together, would have room in the spaces of hosts.
+// couldHouse reports whether a task of the class would have room in the spaces of hosts; all of a gang's
+// tasks together.
 func (p *Planner) couldHouse(c *class, spaces []space) bool {
 	n := int64(1)
 	if c.key.group.gang {
@@ -353,8 +364,8 @@ func (p *Planner) couldHouse(c *class, spaces []space) bool {
 	return false
 }
 
-// kin are the classes of a pool that ask for the same: where nobody may be asked to leave for one, neither may he for one that is no
-// more urgent.
+// kin are the classes of a pool that ask for the same. If nobody may be asked to leave for one of them,
+// nobody may for one that is no more urgent.
 type kin struct {
 	pool        cluster.PoolPath
 	row         *row
@@ -363,24 +374,25 @@ type kin struct {
 
 func (c *class) kin() kin { return kin{c.key.group.pool, c.row, c.key.group.preemptible} }
 
-// slackless reports whether the class was let in where limits count who runs, and finds no slack.
+// slackless reports whether a limit counts who runs of the class, and the class finds no slack.
 func (c *class) slackless() bool {
 	return c.key.group.gated && (c.why.Rule == pool.RuleSlack || c.why.Rule == pool.RuleRevocable)
 }
 
-// homeless reports whether the class, of which some were let in, has no host for them, and was not passed over yet.
+// homeless reports whether the class has no host for what was let in of it, and was not passed over yet.
 func (p *Planner) homeless(c *class) bool {
 	return !c.passed && (c.skipped || !p.hasHost(c))
 }
 
-// hasHost reports whether a host has room for a task of the class, or, if they come together, hosts have for all of them.
+// hasHost reports whether a host has room for a task of the class. If its tasks come together, hosts must
+// have room for all of them.
 func (p *Planner) hasHost(c *class) bool {
 	h, _ := p.best(c)
 	return h != nil && (!c.together() || p.placesAtOnce(c, nil) >= c.waiting())
 }
 
-// isHostless reports whether tasks of the class could start on no host, whoever were asked to leave it: as it is the class cannot claim
-// anything. Complexity: hosts, where that is so.
+// isHostless reports whether tasks of the class could start on no host, whoever were asked to leave it. As
+// things are, the class cannot claim anything. Complexity: hosts, where that is so.
 func (p *Planner) isHostless(c *class) bool {
 	p.rows.refresh(c.row)
 	if c.row.anyOpen() || c.row.rule.unbegun() {
@@ -389,7 +401,8 @@ func (p *Planner) isHostless(c *class) bool {
 	return !slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return couldTake(c.row.judge(h)) })
 }
 
-// keptOut reports whether tasks of the class were not let in for which there is a host; revocable ones are left to slack.
+// keptOut reports whether no task of the class is let in although there is a host for one. Revocable tasks
+// are left to slack.
 func (p *Planner) keptOut(c *class) bool {
 	if c.refused == 0 || c.open() > 0 || c.passed || c.skipped || c.key.group.revocable {
 		return false
@@ -397,7 +410,8 @@ func (p *Planner) keptOut(c *class) bool {
 	return p.hasHost(c)
 }
 
-// shutOut reports whether a limit keeps tasks of the class out with which its leaf would stay within what it is entitled to.
+// shutOut reports whether a limit keeps tasks of the class out with which its leaf would stay within what it
+// is entitled to.
 func (p *Planner) shutOut(c *class) bool {
 	if c.refused == 0 || c.passed || c.skipped || len(p.limitsOn(c.group)) == 0 || c.why.Rule != pool.RuleLimit && c.why.Rule != pool.RuleHead {
 		return false
@@ -428,8 +442,9 @@ func (p *Planner) seePools(snap *cluster.Snapshot) {
 	p.status = p.admission.Status()
 }
 
-// trade hands the tiers that the pools granted to tasks of one leaf, priority and request, which admission can only tell
-// apart by age, to those of them whose waiting costs most by the model. What each tier takes of the pool stays the same.
+// trade shares out the tiers that the pools granted to tasks of one leaf, priority and request. Admission can
+// only tell these apart by age; trade gives the tiers to those whose waiting costs most by the model. What
+// each tier takes of the pool stays the same.
 func (p *Planner) trade() {
 	m := &p.markets
 	clear(m.of)
@@ -464,7 +479,7 @@ type peers struct {
 	within   time.Duration // what ends in time may go where others may not
 }
 
-// markets are the peers of one trade, those first of which somebody comes first. It is scratch that is used again.
+// markets are the peers of one trade, in the order of their first classes. It is scratch that is used again.
 type markets struct {
 	of  map[peers]int32
 	all [][]*class
@@ -485,7 +500,7 @@ func (m *markets) at(who peers) int {
 	return int(i)
 }
 
-// deal gives what the classes have of each tier together to the dearest first.
+// deal gives what the classes have of each tier together to the dearest classes first.
 func deal(classes []*class) {
 	var total [cluster.NumTiers]int64
 	for _, c := range classes {

@@ -28,9 +28,9 @@ const (
 	HostOpen        HostReason = "OPEN"                // it has room
 )
 
-// verdict is a HostReason with what it is about: reason + 16 × dimension, the reasons being 0..15. The fixed dimensions come
-// first, then the named ones in the order of the request, then ports. For incapable it is the capability's index, for crowded
-// and those after it the rule's leaf.
+// verdict is a HostReason with what it is about: reason + 16 × dimension, where reasons are 0..15. The fixed
+// dimensions come first, then the named ones in the order of the request, then ports. For incapable it is the
+// index of the capability, for crowded and those after it the leaf of the rule.
 type verdict uint16
 
 const (
@@ -57,8 +57,8 @@ const kinds = 16
 
 var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostNoSlack, HostExclusive, HostOutside, HostCrowded, HostLonely, HostNoDomain, HostUneven}
 
-// judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions; what holds at
-// any load is worked out once for all hosts that are alike.
+// judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions.
+// What holds at any load is worked out once for all hosts that are alike.
 func (r *row) judge(h *host) verdict {
 	if h == nil {
 		return absent
@@ -105,7 +105,8 @@ func (r *row) likeness(alike signature) *likeness {
 // everywhere reports whether room in the fixed dimensions is all that it takes on any host.
 func (r *row) everywhere() bool { return r.plain && r.free == len(r.table.hosts.machines) }
 
-// nowhere reports whether no host could take a task of the row even if it were empty. Complexity: the signatures, once.
+// nowhere reports whether no host could take a task of the row even if it were empty. Complexity: the
+// signatures, once.
 func (r *row) nowhere() bool {
 	r.table.date(r)
 	all := len(r.table.hosts.machines)
@@ -115,7 +116,8 @@ func (r *row) nowhere() bool {
 	return r.able == 0
 }
 
-// judgeMachine decides by what hosts of one signature have in common, and tells whether more depends on the tasks there.
+// judgeMachine decides by what hosts of one signature have in common. It tells whether more depends on the
+// tasks there.
 func (r *row) judgeMachine(rec *cluster.Host) (v verdict, counts bool) {
 	switch {
 	case rec.Unreachable:
@@ -187,7 +189,7 @@ func firstLacking(request, room *cluster.Resources) (verdict, bool) {
 	return 0, false
 }
 
-// reason splits a verdict into the constant and the name of the dimension, "" where there is none.
+// reason splits a verdict into the constant and the name of what it is about, "" if there is none.
 func (r *row) reason(v verdict) (HostReason, string) {
 	kind, d := v%kinds, int(v/kinds)
 	request := &r.task.Resources

@@ -10,19 +10,22 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// A refit looks for a better set of starts where something was left waiting. The flow counts units and the exact commit takes
-// one class after the other, so that a large task may take the place of several that are worth more together. Starts of this
-// plan are taken back and others made, host by host, until no such change is worth anything: the steps "refit" and "kept only
-// if better" of a local search over exact knapsacks. Stronger tiers and higher priorities count lexicographically: a refit
-// never gives up one of them for any number of weaker ones. All starts are also made anew by density, and parts of them by lot on
-// other hosts, from where the search goes on: an iterated local search (Lourenço, Martin and Stützle, 2003).
+// A refit looks for a better set of starts where something was left waiting. The flow counts units, and the
+// exact commit takes one class after the other. So a large task may take the place of several that are worth
+// more together. A refit takes starts of this plan back and makes others, host by host, until no such change
+// is worth anything: the steps "refit" and "kept only if better" of a local search over exact knapsacks.
+// Stronger tiers and higher priorities count lexicographically: a refit never gives up one of them for any
+// number of weaker ones.
+//
+// Also, all starts are made anew by density, and parts of them by lot on other hosts. The search goes on from
+// there: an iterated local search (Lourenço, Martin and Stützle, 2003).
 const (
 	refitSweeps    = 3
 	refitNodes     = 1 << 14 // steps that a refit may take from each beginning
 	refitHostNodes = 1 << 11 // of those, for the same hosts
 	refitLooks     = 16      // classes that are considered for the same hosts
 	refitSmall     = 64      // starts of a plan that is refitted in full
-	refitLarge     = 256     // and of one that is refitted at all, and classes that wait; of more, a single one is worth too little
+	refitLarge     = 256     // and of one that is refitted at all; as many classes may wait. Of more, a single one is worth too little
 	refitPairs     = 16      // hosts of a cluster whose plans are refitted in full, any two of them together
 	refitTriples   = 6       // hosts of which any three are considered together
 	refitLots      = 64      // times that half of the starts are made anew by lot, at most four for each
@@ -42,7 +45,7 @@ type refitter struct {
 	p      *Planner
 	out    *Output
 	nodes  int
-	few    bool                 // there are few hosts and starts: several hosts are looked at together, and lots are drawn
+	few    bool                 // few hosts and starts: several hosts are looked at together, and lots are drawn
 	order  func(*class) float64 // who goes first within a level
 	first  map[*class][]*host   // where a class is settled before it looks for what is cheapest
 	levels []level
@@ -72,8 +75,8 @@ type change struct {
 	devices cluster.Devices // of what was taken back
 }
 
-// refit improves the plan as long as something waits that was admitted. Complexity: 6 · refitNodes looks at a class on a host,
-// and the square of the starts of the plan, which are few.
+// refit improves the plan as long as something waits that was admitted. Complexity: 6 · refitNodes looks at a
+// class on a host, and the square of the starts of the plan, which are few.
 func (p *Planner) refit(out *Output) {
 	if len(out.Displacements) > 0 || len(p.made) > refitLarge || len(p.order) > refitLarge { // the former were decided beside these starts
 		return
@@ -93,14 +96,14 @@ func (p *Planner) refit(out *Output) {
 	}
 }
 
-// loose reports whether somebody leaves a host or might be asked to. Then those who find no room may have that of others, and
-// for small tasks to go first would have more of them leave. Complexity: hosts.
+// loose reports whether somebody leaves a host or might be asked to. Then those who find no room may have
+// that of others. If small tasks went first, more would have to leave. Complexity: hosts.
 func (p *Planner) loose() bool {
 	return slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && h.inMotion() })
 }
 
-// byLot makes the starts of half of the classes anew, each first on hosts that chance gives it: what is cheapest for one may stand
-// in the way of many. The same plan has the same lots.
+// byLot makes the starts of half of the classes anew. Each goes first to hosts that chance gives it: what is
+// cheapest for one may stand in the way of many. The same plan has the same lots.
 func (r *refitter) byLot() {
 	lot := rand.New(rand.NewPCG(uint64(len(r.p.made)), uint64(len(r.p.order))))
 	hosts := slices.DeleteFunc(slices.Clone(r.p.hosts.byIndex), func(h *host) bool { return h == nil || h.reserved() })
@@ -121,7 +124,8 @@ func (r *refitter) byLot() {
 	r.first = nil
 }
 
-// again takes the starts of those classes back, makes starts in the order, and looks on from there; kept only if better.
+// again takes the starts of those classes back, makes starts in the order, and looks on from there. It keeps
+// that only if it is better.
 func (r *refitter) again(order func(*class) float64, of func(*class) bool, nodes int) {
 	r.order, r.nodes = order, nodes
 	r.attempt(func() bool {
@@ -218,14 +222,14 @@ func (r *refitter) begin() bool {
 	return len(r.p.made) > 0
 }
 
-// free reports whether starts of the class may be made and taken back one by one: no rule counts tasks for it, and it is not
-// revocable, so that it competes for room with the others.
+// free reports whether starts of the class may be made and taken back one by one. No rule may count tasks for
+// it. It must not be revocable, so that it competes for room with the others.
 func (r *refitter) free(c *class) bool {
 	return !c.row.key.revocable && (c.row.rule == nil || len(c.row.rule.order) == 0)
 }
 
-// movable reports whether the start may be taken back: it is free, and no rule counts a start of its class, of which another
-// one may have to change places with it; see takeBack.
+// movable reports whether the start may be taken back. It must be free, and no rule may count starts of its
+// class, as another one may have to change places with it; see takeBack.
 func (r *refitter) movable(m *made) bool {
 	return r.free(m.class) && !m.host.reserved() &&
 		!slices.ContainsFunc(r.p.made, func(o made) bool { return o.class == m.class && len(o.waiter.set.tallies) > 0 })
@@ -281,7 +285,7 @@ func (r *refitter) waiting() []*class {
 	return classes
 }
 
-// dropped returns the classes of which all starts may be taken back together, by first start.
+// dropped returns the classes whose starts may all be taken back together, by first start.
 func (r *refitter) dropped() []*class {
 	var all []*class
 	for i := range r.p.made {
@@ -295,7 +299,8 @@ func (r *refitter) dropped() []*class {
 	})
 }
 
-// followed reports whether the class is the core of a gang of which others have been let in since that starts in this plan.
+// followed reports whether the class is the core of a gang that starts in this plan, and others of the gang
+// have been let in since.
 func (r *refitter) followed(c *class) bool {
 	k := &c.group.key
 	return k.gang && r.p.cores[k.job] == nil && slices.ContainsFunc(r.p.order, func(o *class) bool {
@@ -303,7 +308,7 @@ func (r *refitter) followed(c *class) bool {
 	})
 }
 
-// attempt carries a change of the plan out, and takes it back if it fails or does not make the plan better.
+// attempt carries out a change of the plan. It takes it back if it fails or does not make the plan better.
 func (r *refitter) attempt(do func() bool) bool {
 	before, mark := slices.Clone(r.worth), len(r.log)
 	if do() && slices.Compare(r.worth, before) > 0 {
@@ -327,7 +332,8 @@ func (r *refitter) place(c *class, h *host, price flowgraph.Cost) {
 	r.log = append(r.log, change{class: c, host: h, price: price, start: true})
 }
 
-// putBack makes a start again that was taken back, on the devices that it had: on others those that follow might not fit.
+// putBack makes a start again that was taken back. It has the same devices: on others, those that follow
+// might not fit.
 func (r *refitter) putBack(was change) {
 	r.place(was.class, was.host, was.price)
 	h, task, pl := was.host, was.class.row.task, &r.out.Placements[len(r.out.Placements)-1]
@@ -335,8 +341,8 @@ func (r *refitter) putBack(was change) {
 	pl.Devices = was.devices
 }
 
-// takeBack takes one start of the class on the host back. Those of a class go in the order in which they wait: who goes back
-// is the last one that was placed, and the one on the host has its place.
+// takeBack takes back one start of the class on the host. Tasks of a class start in the order in which they
+// wait. So the last one that was placed goes back, and the one on the host takes its place.
 func (r *refitter) takeBack(c *class, h *host) {
 	p, all := r.p, r.p.made
 	on, last := -1, -1
@@ -388,7 +394,8 @@ func (p *Planner) unplace(m *made, pl *Placement) {
 	p.alter(h, c.row.task.Unbind(h.rec, pl.Devices))
 }
 
-// settle puts what was taken back of the class where it is cheapest now, after the hosts that it is to be put on first.
+// settle puts what was taken back of the class where it is cheapest now. The hosts on which it is to be put
+// first come before.
 func (r *refitter) settle(c *class) {
 	if c.group.key.gang {
 		for _, s := range r.p.whole(c, r.shares(c)) {
@@ -425,14 +432,15 @@ func (r *refitter) shares(c *class) (first []share) {
 	return first
 }
 
-// settleAll does so with all that waits.
+// settleAll settles all classes that wait.
 func (r *refitter) settleAll() {
 	for _, c := range r.waiting() {
 		r.settle(c)
 	}
 }
 
-// restart takes the starts of those classes back and makes starts anew in the order. A gang is taken back whole or not at all.
+// restart takes the starts of those classes back, and makes starts anew in the order. A gang is taken back
+// whole or not at all.
 func (r *refitter) restart(of func(*class) bool) {
 	whole := r.dropped()
 	for i := len(r.p.made) - 1; i >= 0; i-- {

@@ -19,7 +19,8 @@ type fitOption struct {
 	spare     int64          // how many of those who go may go there
 }
 
-// options returns what the hosts would be without the starts that may be taken back, and what may start there instead.
+// options returns what the hosts would be without the starts that may be taken back. It also returns what may
+// start there instead.
 func (r *refitter) options(hosts []*host, waiting []*class) ([]*cluster.Host, []fitOption) {
 	var all []fitOption
 	recs := make([]*cluster.Host, len(hosts))
@@ -68,7 +69,7 @@ func (r *refitter) options(hosts []*host, waiting []*class) ([]*cluster.Host, []
 	return recs, all
 }
 
-// look finds where those who go may go.
+// look finds where tasks of the option may go that go from these hosts.
 func (r *refitter) look(o *fitOption, from []*host) {
 	c := o.class
 	r.p.rows.refresh(c.row)
@@ -123,12 +124,13 @@ func (s *fitSearch) start(c *class, j int, rec *cluster.Host) (flowgraph.Cost, b
 	return price, price < c.price
 }
 
-// saves returns what those save who go when n of the option start on the hosts.
+// saves returns what those who go save when n of the option start on the hosts.
 func (o *fitOption) saves(n int64) flowgraph.Cost {
 	return o.elsewhere * flowgraph.Cost(min(max(0, o.total-n), o.spare))
 }
 
-// fill binds up to limit tasks of the class on the j-th host, and returns it after each, with what they save so far.
+// fill binds up to limit tasks of the class on the j-th host. It returns the host after each of them, with
+// what they save so far.
 func (s *fitSearch) fill(c *class, j int, rec *cluster.Host, limit int64) ([]*cluster.Host, []flowgraph.Cost) {
 	recs, saved := []*cluster.Host{rec}, []flowgraph.Cost{0}
 	if limit > 0 && !couldTake(c.row.judge(s.hosts[j])) {
@@ -146,7 +148,8 @@ func (s *fitSearch) fill(c *class, j int, rec *cluster.Host, limit int64) ([]*cl
 	return recs, saved
 }
 
-// asIs returns what the starts as they are save, by the same reckoning; false if they cannot be made in this order.
+// asIs works out what the starts as they are save, by the same reckoning. False if they cannot be made in
+// this order.
 func (s *fitSearch) asIs(recs []*cluster.Host) bool {
 	s.best, s.chosen = make(worths, len(s.now)), counts(s.options, s.hosts)
 	recs = slices.Clone(recs)
@@ -165,7 +168,8 @@ func (s *fitSearch) asIs(recs []*cluster.Host) bool {
 	return true
 }
 
-// try decides on the options from i on, of option i on the hosts from j on, of which n start on those before.
+// try decides on the options from i on. Of option i, n start on the hosts before j, and the others may start
+// from j on.
 func (s *fitSearch) try(i, j int, n int64, recs []*cluster.Host) {
 	if s.nodes--; s.nodes < 0 {
 		return
@@ -230,7 +234,7 @@ func (r *refitter) fit(hosts ...*host) bool {
 	return r.attempt(func() bool { return r.carryOut(s) })
 }
 
-// carryOut makes the starts on the hosts those that were chosen, and settles those who had to go.
+// carryOut makes the chosen starts on the hosts, and settles those who had to go.
 func (r *refitter) carryOut(s *fitSearch) bool {
 	r.clear(s)
 	for i := range s.options {
@@ -270,8 +274,9 @@ func (r *refitter) startOn(c *class, h *host) bool {
 	return ok
 }
 
-// gang looks for room for a gang that waits, on several hosts together: for each the best set that leaves room for so many of
-// the gang, and over the hosts the best way to add these up.
+// gang looks for room for a gang that waits, on several hosts together. For each host and each number of the
+// gang there, it takes the best set of other starts that leaves room for them. Over the hosts it takes the
+// best way to add these up.
 func (r *refitter) gang(c *class) bool {
 	need := c.open()
 	if need > refitGang || need == 0 || r.nodes <= 0 {
@@ -312,7 +317,8 @@ func (r *refitter) gang(c *class) bool {
 	return r.attempt(func() bool { return r.gather(c, ways, picks) })
 }
 
-// ways returns, for each number of tasks of the gang, the best set of the other starts on the host that leaves room for them.
+// ways returns the best set of the other starts on the host for each number of tasks of the gang that it
+// leaves room for.
 func (r *refitter) ways(c *class, h *host, need int64) []*fitSearch {
 	hosts := []*host{h}
 	recs, options := r.options(hosts, nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// changed is the hosts that changed between two positions of their log, each once, by index. The rows of a cycle were
-// mostly last read at the same position, and share it.
+// changed is the hosts that changed between two positions of their log, each once, by index. Most rows of a
+// cycle were last read at the same position. They share it.
 type changed struct {
 	from, to int
 	hosts    []int32
@@ -16,7 +16,7 @@ type changed struct {
 	all      bool    // nothing else is open to the rows: neither set nor positions count
 }
 
-// changes returns the hosts that changed since the position, which the log still holds.
+// changes returns the hosts that changed since the position. The log still holds that.
 func (t *rows) changes(from int) *changed {
 	c, to := &t.recent, t.hosts.position()
 	if c.from == from && c.to == to && len(c.set) > 0 {
@@ -34,8 +34,8 @@ func (t *rows) changes(from int) *changed {
 	return c
 }
 
-// refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
-// the head; all hosts for a new row or one that was not refreshed for long.
+// refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and
+// the length of the head; all hosts for a new row, or one that was not refreshed for long.
 func (t *rows) refresh(r *row) {
 	from := r.read
 	if from == t.hosts.position() {
@@ -46,7 +46,7 @@ func (t *rows) refresh(r *row) {
 	t.renew(t.single, from)
 }
 
-// refreshAll does so for the rows of all classes that are in the network.
+// refreshAll refreshes the rows of all classes that are in the network.
 func (t *rows) refreshAll(classes []*class) {
 	to := t.hosts.position()
 	if t.asked.cycle != t.cycle {
@@ -69,7 +69,7 @@ func (t *rows) refreshAll(classes []*class) {
 	t.refreshTogether(old)
 }
 
-// refreshSome does so for the rows of a few classes.
+// refreshSome refreshes the rows of a few classes.
 func (t *rows) refreshSome(classes []*class) {
 	old, to := t.old[:0], t.hosts.position()
 	for _, c := range classes {
@@ -81,7 +81,7 @@ func (t *rows) refreshSome(classes []*class) {
 	t.refreshTogether(old)
 }
 
-// refreshTogether brings rows in line, some of which may be listed twice.
+// refreshTogether brings rows in line. Some may be listed twice.
 func (t *rows) refreshTogether(old []*row) {
 	to, from := t.hosts.position(), 0
 	slices.SortStableFunc(old, func(a, b *row) int { return cmp.Compare(a.read, b.read) })
@@ -135,8 +135,9 @@ func (t *rows) date(r *row) {
 	}
 }
 
-// expect begins to bring those plain rows in line that the last plan asked for and the next one will, likely, if that is worth a
-// goroutine; else it returns nil. So what hosts became since is priced as it comes, between plans too, and each once.
+// expect begins to bring plain rows in line that the last plan asked for, and the next one likely will. It
+// returns nil if that is not worth a goroutine. So what hosts became since is priced as it comes, between
+// plans too, and each change once.
 func (t *rows) expect() *renewal {
 	from := t.asked.at
 	if (t.hosts.position()-from)*min(len(t.asked.rows), expected) < part || from < t.hosts.start || t.hosts.social || len(t.helpers(1)) == 0 {

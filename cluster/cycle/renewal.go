@@ -10,9 +10,9 @@ import (
 const (
 	// block is how many rows are priced together on a host.
 	block = 64
-	// span is on how many hosts a goroutine prices a block before it looks what is next.
+	// span is the number of hosts on which a goroutine prices a block before it looks what is next.
 	span = 256
-	// ruled is how many rows with rules of their own it brings in line before it does.
+	// ruled is how many rows with rules of their own a goroutine brings in line before it looks what is next.
 	ruled = 16
 	// part is how many prices are worth another goroutine.
 	part = 1 << 13
@@ -20,8 +20,8 @@ const (
 	most, expected = 8 * block, 2 * block
 )
 
-// renewal brings rows in line with the hosts that changed. Any number of goroutines work on it: what comes out depends neither
-// on how many do nor on who does what.
+// renewal brings rows in line with the hosts that changed. Any number of goroutines work on it. What comes
+// out depends neither on how many do, nor on who does what.
 type renewal struct {
 	table   *rows
 	rows    []*row // those that go by room first: several goroutines may price those at once, each on other hosts
@@ -38,7 +38,8 @@ type renewal struct {
 	others    sync.WaitGroup // goroutines of these
 }
 
-// begin brings rows in line beside what else is done until finish, while the rows and what is known of the hosts must be left alone.
+// begin starts to bring rows in line, beside what else is done until finish. Until then the rows, and what is
+// known of the hosts, must be left alone.
 func (t *rows) begin(together []*row, c *changed) *renewal {
 	n := &renewal{table: t, changed: c, rows: make([]*row, 0, len(together)), spans: (len(c.hosts) + span - 1) / span}
 	for _, r := range together {
@@ -66,7 +67,7 @@ func (t *rows) begin(together []*row, c *changed) *renewal {
 	return n
 }
 
-// helpers returns pricers for so many more goroutines, fewer where the model does not allow it.
+// helpers returns pricers for n more goroutines; fewer if the model does not allow it.
 func (t *rows) helpers(n int) []*pricer {
 	for len(t.pricers) <= n {
 		fork := t.model.Fork()
@@ -91,7 +92,8 @@ func (n *renewal) finish() {
 	}
 }
 
-// work does what nobody else does, until nothing is left: the parts, and when all are priced, row by row what they found.
+// work does what nobody else does, until nothing is left. First come the parts. When all are priced, it
+// brings the rows in line with what was found, row by row.
 func (n *renewal) work(w *pricer) {
 	n.prepared.Do(n.prepare)
 	w.block = nil
@@ -106,9 +108,10 @@ func (n *renewal) work(w *pricer) {
 	}
 }
 
-// prepare works out what several goroutines would: what holds for all hosts of a signature, and what revocable tasks see of a host.
+// prepare works out what several goroutines would else work out each: what holds for all hosts of a
+// signature, and what revocable tasks see of a host.
 func (n *renewal) prepare() {
-	var some []*row // that it depends on the machine for
+	var some []*row // for which it depends on the machine whether it is open
 	for _, r := range n.rows[:n.byRoom] {
 		if !r.everywhere() {
 			some = append(some, r)
@@ -139,7 +142,7 @@ func (n *renewal) prepare() {
 // firstRuled is the first part of rows with rules.
 func (n *renewal) firstRuled() int { return (n.byRoom + block - 1) / block * n.spans }
 
-// of returns what a part is of.
+// of returns the rows and hosts of a part.
 func (n *renewal) of(i int) (rows []*row, hosts []int32) {
 	hosts = n.changed.hosts
 	if first := n.firstRuled(); i >= first {

@@ -9,10 +9,11 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// reserve keeps a host for the head of each class that has waited long with a claim and found no room, so that smaller
-// tasks do not take it away piece by piece; where they start together for all that is left. The host that lacks least is kept, until others
-// may be asked to leave for it. Of those that ask for the same one has its host kept at a time: what is kept for all who wait is closed to
-// those who would fit there now.
+// reserve keeps a host for the head of each class that has waited long with a claim and found no room. Else
+// smaller tasks would take it away piece by piece. Where tasks start together, it keeps hosts for all that is
+// left. It keeps the host that lacks least, until others may be asked to leave for the task. Of tasks that
+// ask for the same, one has its host kept at a time: what is kept for all who wait is closed to those who
+// would fit there now.
 func (d *displacer) reserve() {
 	type alike struct {
 		group *group
@@ -62,9 +63,10 @@ func (d *displacer) reserve() {
 	}
 }
 
-// roomAt returns when others may be asked to leave for that many units of a class for which nobody could be, although the pools
-// allow it: because those who would leave were asked a moment ago, the claim waits for what ends by itself, or the plan asks as many
-// as one may. 0 and false where there are no such others. Complexity: as serve, where anything of this is so.
+// roomAt returns when others may be asked to leave for that many units of a class. The pools allow it, but
+// nobody could be asked: those who would leave were asked a moment ago, or the claim waits for what ends by
+// itself, or the plan asks as many as one may. It returns 0 and false if there are no such others.
+// Complexity: as serve, where anything of this is so.
 func (d *displacer) roomAt(c *class, count int64) (at cluster.Time, asks bool) {
 	p, patience := d.p, d.patience(c)
 	if !d.rests && patience <= d.now && p.churn.all == 0 {
@@ -92,13 +94,13 @@ func (d *displacer) roomAt(c *class, count int64) (at cluster.Time, asks bool) {
 	return at, true
 }
 
-// maxReservation bounds how many times HoldFor lie between the moments at which hosts are no longer kept for tasks that wait for others to
-// end: at most twice that.
+// maxReservation bounds how long hosts are kept for tasks that wait for others to end. At most so many
+// HoldFor lie between the moments at which this ends: so a host is kept for at most twice that.
 const maxReservation = 16
 
-// reservedUntil returns how long a host is kept for a task that counts on others to end: as long as the task has waited, to the next
-// multiple of that, in powers of two of HoldFor. So what is kept for many ends at the same time, and one plan looks for a host for all
-// of them anew.
+// reservedUntil returns how long a host is kept for a task that counts on others to end. It is as long as the
+// task has waited, in powers of two of HoldFor, to the next multiple of that. So what is kept for many ends
+// at the same time, and one plan looks for hosts for all of them anew.
 func (p *Planner) reservedUntil(now, queued cluster.Time) cluster.Time {
 	keep, waited := max(p.options.HoldFor, time.Second), now.Sub(queued)
 	for 2*keep <= min(waited, maxReservation*p.options.HoldFor) {
@@ -108,9 +110,10 @@ func (p *Planner) reservedUntil(now, queued cluster.Time) cluster.Time {
 	return (now + 2*n - 1) / n * n
 }
 
-// roomiest holds room for the first so many that wait in a class, each on the host where one would fit if others ended by themselves, and
-// lacks least of what it asks for by then; for none where there are fewer such hosts. Hosts that are kept for somebody already are left
-// out, but by those that start together. Complexity: hosts, and the logarithm of that for each; where rules count tasks, hosts for each.
+// roomiest holds room for the first count tasks that wait in a class. Each gets the host where it would fit
+// if others ended by themselves, and which lacks least of what it asks for by then. If there are too few such
+// hosts, it holds none. Hosts that are kept for somebody already are left out, unless the tasks start
+// together. Complexity: hosts, and the logarithm of that for each; where rules count tasks, hosts for each.
 func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
 	d.p.inCheapest(c, count, func(h *host) (flowgraph.Cost, int64) {
 		lack, places, _ := d.lack(c, h, count)
@@ -131,7 +134,7 @@ func (d *displacer) roomiest(c *class, count int64) (chosen []*displacement) {
 	return chosen
 }
 
-// roomiestOf is roomiest for some of the hosts, or for fewer where there are no more of them.
+// roomiestOf is roomiest for some of the hosts. If there are too few, it may hold room for fewer.
 func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*displacement) {
 	task := c.row.task
 	hosts, places := d.emptying(c, of, count)
@@ -167,7 +170,8 @@ func (d *displacer) roomiestOf(c *class, of []*host, count int64) (chosen []*dis
 	return chosen
 }
 
-// emptying lists those of the hosts that a class could have if others ended, by what they lack, and counts the places there.
+// emptying lists those of the hosts that a class could have if others ended, by what they lack. It counts the
+// places there.
 func (d *displacer) emptying(c *class, of []*host, limit int64) (hosts *options, places int64) {
 	hosts = &options{}
 	for _, h := range of {
@@ -178,8 +182,9 @@ func (d *displacer) emptying(c *class, of []*host, limit int64) (hosts *options,
 	return hosts, places
 }
 
-// lack returns what the host lacks of what a task of the class asks for, in millionths of what it has in the dimension where that is most, and
-// for how many of them, at most limit, it would have room if it were emptied; false where for none, or where it is kept for others.
+// lack returns what the host lacks of what a task of the class asks for, in millionths of what it has in the
+// dimension where that is most. It also returns for how many of them it would have room if it were emptied,
+// at most limit. False if for none, or if the host is kept for others.
 func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok bool) {
 	if h == nil || len(h.holds)+len(h.nominated) > 0 && !c.together() || !couldTake(c.row.judge(h)) {
 		return 0, 0, false
@@ -195,8 +200,8 @@ func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok
 	return dominant(c.row.task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity), places, true
 }
 
-// emptied returns what the host would have left if all were gone but those for whom room is held, and services that nobody may ask to leave:
-// these do not end by themselves.
+// emptied returns what the host would have left if all were gone but two kinds: those for whom room is held,
+// and services that nobody may ask to leave. Those services do not end by themselves.
 func (h *host) emptied() space {
 	s := space{amounts: h.rec.Capacity, gpus: slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))}
 	for _, u := range h.units {

@@ -61,8 +61,8 @@ func rulesKey(w wishes, own setKey) (text string, self setKey) {
 
 // rule is what tasks of one row ask of their place besides room. A nil rule asks for nothing.
 type rule struct {
-	given   *cluster.Constraint   // of the job, and
-	hosts   *cluster.Constraint   // of its pool: what may name an exclusive host
+	given   *cluster.Constraint   // of the job
+	hosts   *cluster.Constraint   // of its pool; may name an exclusive host, as given may
 	copy    *cluster.Copy         // of a copy of another task; else nil
 	hard    []*cluster.Constraint // each has to hold
 	soft    []preference
@@ -92,7 +92,7 @@ type leaf struct {
 	compare cluster.Comparison
 	number  int64
 	name    string
-	balance *balance // where what is compared is how much more there is than in another domain; else nil
+	balance *balance // if the leaf compares how much more there is than in another domain; else nil
 	hard    bool     // a part of what has to hold
 }
 
@@ -197,15 +197,16 @@ func (l *labels) drop(r *rule) {
 	}
 }
 
-// begins reports whether the leaf asks for tasks like its own to be there already: somebody has to be the first. The first
-// ones all go to one domain, and only if there is room for all that wait; see Planner.begin. Where some have room held, or are leaving, it is
-// theirs.
+// begins reports whether the leaf asks for tasks like its own to be there already. Somebody has to be the
+// first. The first ones all go to one domain, and only if there is room for all that wait; see Planner.begin.
+// If some have room held, or are leaving, it is their domain.
 func (x *leaf) begins() bool { return x.self && x.compare == cluster.Greater && x.number == 0 }
 
 // unbegun reports whether the leaf waits for a first one.
 func (x *leaf) unbegun() bool { return x.begins() && x.tally.total.least == 0 }
 
-// holds reports whether the leaf holds on the host for one more task of the row after so many others that start there.
+// holds reports whether the leaf holds on the host for one more task of the row, after own others that start
+// there.
 func (x *leaf) holds(rec *cluster.Host, own int64) bool {
 	domain, ok := rec.Domain(x.tally.domain)
 	if !ok {
@@ -234,25 +235,26 @@ func (x *leaf) holds(rec *cluster.Host, own int64) bool {
 	return n.least > x.number
 }
 
-// hinges reports whether the leaf asks for the tasks of the set to be there, or may hold no more where they leave.
+// hinges reports whether the leaf asks for the tasks of the set to be there, or may not hold any more if they
+// leave.
 func (x *leaf) hinges(s *labelSet) bool {
 	return (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(s)
 }
 
-// hinges reports whether one of the rule's leaves does.
+// hinges reports whether one of the rule's leaves hinges on the set.
 func (r *rule) hinges(s *labelSet) bool {
 	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hinges(s) })
 }
 
-// asAlike reports whether it is the same to the rule of which of the sets a task leaves.
+// asAlike reports whether it makes no difference to the rule of which of the sets a task leaves.
 func (r *rule) asAlike(a, b *labelSet) bool { return a == b || !r.hinges(a) && !r.hinges(b) }
 
-// clings reports whether the rule, where it holds in the domains of the unit, would not if that left.
+// clings reports whether the rule would not hold in the domains of the unit any more if that left.
 func (r *rule) clings(u *unit) bool {
 	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hard && x.hinges(u.set) && !x.spares(u.host, 1) })
 }
 
-// spares reports whether the leaf, which asks for tasks to be there, holds on the host when so many of them leave.
+// spares reports whether the leaf still holds on the host when n of the tasks leave that it asks for.
 func (x *leaf) spares(h *host, n int64) bool {
 	in, _ := x.tally.at(h.rec)
 	return x.compare == cluster.Greater && in.least-n > x.number
@@ -269,12 +271,14 @@ func (x *leaf) among(units []*unit, h *host) (n int64) {
 	return n
 }
 
-// unbegun reports whether the rule waits for first ones: where they would only rather be together, nobody waits.
+// unbegun reports whether the rule waits for first ones. Only hard parts count: where tasks would merely
+// rather be together, nobody waits.
 func (r *rule) unbegun() bool {
 	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hard && x.unbegun() })
 }
 
-// anywhere reports whether it does, and they may be in any domain: none has room held, or is leaving.
+// anywhere reports whether the rule waits for first ones that may be in any domain: none has room held, or is
+// leaving.
 func (r *rule) anywhere() bool {
 	return r.unbegun() && !slices.ContainsFunc(r.order, func(x *leaf) bool { return x.hard && x.unbegun() && x.tally.total.most > 0 })
 }
@@ -295,13 +299,14 @@ func (r *rule) refusal(rec *cluster.Host) verdict {
 	return mismatch
 }
 
-// mayTake reports whether the host takes work, and is one that the job's constraint and its pool allow, whatever tasks are
-// around.
+// mayTake reports whether the host takes work, and the job's constraint and its pool allow it, whatever tasks
+// are around.
 func (r *rule) mayTake(rec *cluster.Host) bool {
 	return rec.State() == cluster.HostUp && rec.Opens(r.given, r.hosts)
 }
 
-// balances reports whether the rule bounds how much more one domain has than another, so that a place opens as others fill.
+// balances reports whether the rule bounds how much more one domain has than another. Then a place opens as
+// others fill.
 func (r *rule) balances() bool {
 	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.balance != nil })
 }
@@ -320,7 +325,7 @@ func (r *rule) static(rec *cluster.Host) cluster.Truth {
 	return value
 }
 
-// holds reports whether every hard rule holds for one more task after so many others.
+// holds reports whether every hard rule holds for one more task, after own others.
 func (r *rule) holds(rec *cluster.Host, own int64) bool {
 	r.rec, r.own = rec, own
 	for _, c := range r.hard {
@@ -331,7 +336,7 @@ func (r *rule) holds(rec *cluster.Host, own int64) bool {
 	return r.mayCopy(rec)
 }
 
-// mayCopy reports whether the host is one where a copy may gain on its task, if the rule is of a copy.
+// mayCopy reports whether a copy may gain on its task on the host. True if the rule is not of a copy.
 func (r *rule) mayCopy(rec *cluster.Host) bool {
 	return r.copy == nil || rec.ID != r.copy.Off && (r.copy.Pace == 0 || rec.Pace <= r.copy.Pace)
 }
@@ -377,8 +382,8 @@ func (x *leaf) verdict(rec *cluster.Host) verdict {
 	}
 }
 
-// room returns how many tasks of the row may start on the host, at most limit, until a rule forbids one more, or, with
-// samePrice, makes it dearer.
+// room returns how many tasks of the row may start on the host, at most limit, until a rule forbids one more.
+// With samePrice, also until a rule makes one more dearer.
 func (r *rule) room(rec *cluster.Host, limit int64, samePrice bool) int64 {
 	if r == nil || len(r.order) == 0 || limit == 0 {
 		return limit // the host is open, or nobody would ask
@@ -397,7 +402,7 @@ func (r *rule) room(rec *cluster.Host, limit int64, samePrice bool) int64 {
 	return n
 }
 
-// price returns what a start on the host costs for one more task after so many others, beside what the model says.
+// price returns what one more task pays for a start on the host after own others, beside what the model says.
 func (r *rule) price(rec *cluster.Host, own int64) flowgraph.Cost {
 	if r == nil {
 		return distrust(rec)
@@ -405,9 +410,10 @@ func (r *rule) price(rec *cluster.Host, own int64) flowgraph.Cost {
 	return distrust(rec) + r.broken(rec, own)
 }
 
-// distrust is what a start costs on a host where the last launches came to nothing, in milliseconds: nothing after one of them, then
-// a second, which outweighs most of what load costs, and four times as much after each further one. The most outweighs near data,
-// and not what it costs to wait: where there is no other host, this one is tried.
+// distrust is what a start costs on a host where the last launches came to nothing, in milliseconds. It is
+// nothing after the first, then a second, which outweighs most of what load costs, then four times as much
+// after each further one. The maximum outweighs near data, but not what it costs to wait: if there is no
+// other host, this one is tried.
 func distrust(rec *cluster.Host) flowgraph.Cost {
 	if rec.Misfires < cluster.Suspect {
 		return 0

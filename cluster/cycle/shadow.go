@@ -29,7 +29,7 @@ type Comparison struct {
 	Earlier     int          // that only the shadow would start
 	Differences []Difference // the first of those, in the order of the plan, then of the shadow's
 	Preemptions int          // that the shadow would make
-	Fault       string       // what is wrong with the model, "" for nothing: then it stands for another one
+	Fault       string       // what is wrong with its own model, which another one then stands in for; "" for nothing
 }
 
 // follow plans in the shadow if it is time to, and compares.

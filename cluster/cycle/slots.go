@@ -11,15 +11,17 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// slotNode stands for what running tasks have on a host, all of which ask for the same. A task that asks for no more may start
-// in the place of one of them, which then is a task of its own class that needs a place elsewhere: what waits in that class and
-// what moves there are the same to the network, so that both find the places that are best for both.
+// slotNode stands for what running tasks on a host have, if all of these tasks ask for the same. A task that
+// asks for no more may start in the place of one of them. That one is then a task of its own class that needs a
+// place elsewhere. To the network, what waits in that class and what moves there are the same, so both find the
+// places that are best for both.
 //
 //	class ──(start price)──► slot node ══(what moving on loses, one each)══► class of the running task ──► …
 //
-// This is the network of Quincy, which has running tasks as supply with arcs to where they are, with the flow on these arcs
-// turned around: who stays is not in it, and who moves goes back along his arc. It is smaller, since only those are in it whose
-// place somebody wants. Nobody who runs goes to wait by this; who has to, for whose sake, is a matter of pools (see displace).
+// Quincy's network has running tasks as supply, with arcs to where they are. This is that network with the flow
+// on these arcs turned around: who stays is not in it, and who moves goes back along his arc. It is smaller,
+// since it has only those whose place somebody wants. By this no running task goes to wait. Who has to wait, for
+// whose sake, is a matter of pools (see displace).
 type slotNode struct {
 	host *host
 	asks slotKey
@@ -50,7 +52,8 @@ type swap struct {
 	moves *movable
 }
 
-// dropSlots takes the slot nodes out of the network: the next solve makes those that it needs, at the prices of its time.
+// dropSlots takes the slot nodes out of the network. The next solve makes those that it needs, at the prices
+// of its time.
 func (g *graph) dropSlots() {
 	for _, s := range g.slots {
 		for _, a := range s.out {
@@ -63,8 +66,8 @@ func (g *graph) dropSlots() {
 	g.flush()
 }
 
-// askRunning works out what running tasks would pay for another place, by the potentials: what those who would have theirs pay
-// beyond the start and what the move loses.
+// askRunning works out by the potentials what running tasks would pay for another place. That is what those
+// who would have their place pay beyond the start and what the move loses.
 func (g *graph) askRunning(res solver.Result) {
 	for _, s := range g.slots {
 		for _, a := range s.out {
@@ -82,9 +85,10 @@ func (g *graph) askRunning(res solver.Result) {
 	}
 }
 
-// proposeSwaps lists running tasks in whose place a task of the class may start if that saves more than the tolerance, on the
-// full hosts where its data is, and returns the largest saving. Claims only are met that way, as by all who have others leave.
-// Complexity: the hosts near the data that cost less than the class pays, and those on them that may save something.
+// proposeSwaps lists running tasks in whose place a task of the class may start, on the full hosts where its
+// data is, if that saves more than the tolerance. It returns the largest saving. Only claims are met that
+// way, as wherever others have to leave. Complexity: the hosts near the data that cost less than the class
+// pays, and those on them that may save something.
 func (p *Planner) proposeSwaps(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
 	if !p.moves || c.claims() == 0 || c.group.key.gang || c.row.key.revocable || !c.row.task.Ports.IsZero() {
 		return 0
@@ -102,8 +106,8 @@ func (p *Planner) proposeSwaps(c *class, worth flowgraph.Cost) (most flowgraph.C
 	return most
 }
 
-// proposeOn does so on one host: those first that lose least, at most as many as wait. Who would rather wait than pay for all of
-// the exchange has nobody move, however much his pool may claim.
+// proposeOn proposes swaps on one host. Those come first that lose least, at most as many as wait. A task
+// that would rather wait than pay for all of the exchange has nobody move, however much its pool may claim.
 func (p *Planner) proposeOn(h *host, x swap, worth, end flowgraph.Cost) (most flowgraph.Cost) {
 	c, left := x.class, x.class.claims()
 	all := p.movable(h)
@@ -127,7 +131,7 @@ func (p *Planner) proposeOn(h *host, x swap, worth, end flowgraph.Cost) (most fl
 // movable is a running task that may move for others.
 type movable struct {
 	unit  *unit
-	loses flowgraph.Cost // by that, less what it pays where it is, at least 0
+	loses flowgraph.Cost // by moving, less what it pays where it is, at least 0
 	as    *class         // that it would wait in; nil: nobody has asked yet
 	slot  *slotNode      // that has it; nil for none yet
 }
@@ -135,8 +139,8 @@ type movable struct {
 // nowhere is more than anybody gains by any place.
 const nowhere flowgraph.Cost = math.MaxInt64 / 4
 
-// elsewhere returns what a task that may move pays for the best place that there is, by the potentials of the pass, and has its
-// class know that and the least start.
+// elsewhere returns what a task that may move pays for the best place that there is, by the potentials of the
+// pass. It notes that in the class of the task, with the least start.
 func (p *Planner) elsewhere(m *movable) flowgraph.Cost {
 	if m.as == nil {
 		m.as = p.asWaiting(m.unit)
@@ -155,7 +159,8 @@ func (p *Planner) elsewhere(m *movable) flowgraph.Cost {
 	return c.finds
 }
 
-// movable returns those on a host, who loses least first. Complexity: the tasks on the host, once in a solve.
+// movable returns the running tasks on a host that may move for others. Who loses least comes first.
+// Complexity: the tasks on the host, once in a solve.
 func (p *Planner) movable(h *host) []movable {
 	if h.counted == p.solves {
 		return h.movable
@@ -179,7 +184,7 @@ func (p *Planner) movable(h *host) []movable {
 	return h.movable
 }
 
-// here returns what a running task pays for reading its inputs where it is, which its images are by now.
+// here returns what a running task pays for reading its inputs where it is. Its images are there by now.
 func (p *Planner) here(u *unit) flowgraph.Cost {
 	if len(u.job.Inputs) == 0 {
 		return 0
@@ -197,13 +202,14 @@ func (p *Planner) here(u *unit) flowgraph.Cost {
 	return flowgraph.Cost(u.reads)
 }
 
-// replaces reports whether a task of the class fits where the unit is once that is gone, whatever room there is beside it.
+// replaces reports whether a task of the class fits in the place of the unit once that is gone, even if no
+// other room is there.
 func (c *class) replaces(u *unit) bool {
 	return c.row.task.Resources.Fits(u.spec.Resources) && (c.row.task.GPU.IsZero() || c.row.key.gpu == u.row.gpu) &&
 		!c.row.rule.hinges(u.set)
 }
 
-// began is when the run of the unit began, in the future where it has not.
+// began is when the run of the unit began; in the future if it has not.
 func (u *unit) began() cluster.Time {
 	if u.started == 0 {
 		return cluster.Forever
@@ -211,8 +217,8 @@ func (u *unit) began() cluster.Time {
 	return u.started
 }
 
-// asWaiting returns the class of a running task as if it waited. If nobody waits in it, it is one of this plan only, and its
-// tasks take any place rather than wait.
+// asWaiting returns the class of a running task as if it waited. If nobody waits in it, the class is of this
+// plan only, and its tasks take any place rather than wait.
 func (p *Planner) asWaiting(u *unit) *class {
 	n := len(p.order)
 	c, _ := p.classFor(p.snap, p.snap.Job(u.task.Job()), p.snap.Task(u.task))
@@ -223,7 +229,7 @@ func (p *Planner) asWaiting(u *unit) *class {
 	return c
 }
 
-// takes reports whether there is the node and tasks of the class may start in it.
+// takes reports whether the node exists and tasks of the class may start in it.
 func (s *slotNode) takes(c *class) bool {
 	return s != nil && slices.ContainsFunc(s.in, func(a arrow) bool { return a.class == c })
 }
@@ -260,8 +266,9 @@ type transfer struct {
 	to    *link // where the unit goes that moves; nil where there is no place left
 }
 
-// transfers pairs those who come with those who move, and with the places that the flow has for their classes, the cheapest
-// first; the other places are for those who wait. Who moves and finds no place, since that is a slot node, too, stays.
+// transfers pairs those who come with those who move, and these with the places that the flow has for their
+// classes. The cheapest places come first; the others are for those who wait. A unit whose place in the flow
+// is a slot node, too, finds none and stays.
 func (p *Planner) transfers(res solver.Result) (all []transfer) {
 	p.sent = nil
 	if len(p.graph.slots) == 0 {
@@ -294,8 +301,8 @@ func (p *Planner) transfers(res solver.Result) (all []transfer) {
 	return all
 }
 
-// exchange carries out the transfers that are possible exactly, and reports whether some are not: these are not asked for again
-// in this plan.
+// exchange carries out the transfers that are possible exactly. It reports whether some are not: these are
+// not asked for again in this plan.
 func (p *Planner) exchange(out *Output, all []transfer) (cut bool) {
 	d := displacer{p: p, out: out, now: p.now}
 	for i := range all {
@@ -314,7 +321,7 @@ func (p *Planner) exchange(out *Output, all []transfer) (cut bool) {
 	return cut
 }
 
-// exchange has the unit move and a task of the class take its place, and reports whether that is possible.
+// exchange has the unit move and a task of the class take its place. It reports whether that is possible.
 func (d *displacer) exchange(x *transfer) bool {
 	c, h, u := x.comes, x.on, x.moves.unit
 	w, ok := c.queue.GetAt(c.nominees)
@@ -339,7 +346,8 @@ func (d *displacer) exchange(x *transfer) bool {
 	return true
 }
 
-// instead returns the displacement of the unit alone by the waiter, nil if there is room without it, or not even so.
+// instead returns the displacement of the unit alone by the waiter. It returns nil if there is room without
+// it, or not even with it.
 func (d *displacer) instead(c *class, h *host, u *unit, w waiter) *displacement {
 	wants := c.group.unit(1)
 	s := search{

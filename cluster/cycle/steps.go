@@ -4,8 +4,8 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Steps returns the plan as events, in the order in which they are to be carried out. The events of one step belong together:
-// a gang starts whole, and nobody leaves unless the room is held for somebody.
+// Steps returns the plan as events, in the order in which they are to be carried out. The events of one step
+// belong together: a gang starts whole, and nobody leaves unless the room is held for somebody.
 func (o *Output) Steps() [][]cluster.Event {
 	steps := make([][]cluster.Event, 0, len(o.Ended)+len(o.Placements)+len(o.Displacements))
 	for _, k := range o.Ended {

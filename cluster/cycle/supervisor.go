@@ -18,9 +18,10 @@ type Policy struct {
 	ShadowEvery int
 }
 
-// Supervisor plans by a policy, with a Planner for its model, and keeps broken models away from what it returns: what was
-// planned with one is thrown away, and everything is planned anew, as after a restart, with the last model that was not; the
-// broken one stays out until there is another policy. It is not safe for concurrent use.
+// Supervisor plans by a policy, with a Planner for its model. It keeps broken models away from what it
+// returns. What was planned with one is thrown away, and everything is planned anew, as after a restart, with
+// the last model that was not broken. The broken one stays out until there is another policy. A Supervisor is
+// not safe for concurrent use.
 type Supervisor struct {
 	newSolver func() solver.Solver
 	options   Options
@@ -35,9 +36,10 @@ type Supervisor struct {
 	fault   error            // why the policy's own model is not in use; nil if it is
 }
 
-// New returns a supervisor whose policy is the model, and that solves with what newSolver returns. It asks for a new solver
-// whenever it begins a new network. With nil it plans without a flow: the tasks in order take the cheapest start. That is
-// the baseline that the flow is measured against; tiers, prices, displacement and what fits are the same.
+// New returns a supervisor whose policy is the model, and that solves with what newSolver returns. It asks
+// for a new solver whenever it begins a new network. If newSolver is nil, it plans without a flow: the tasks
+// in order take the cheapest start. That is the baseline that the flow is measured against; tiers, prices,
+// displacement and what fits are the same.
 func New(model costmodels.Model, newSolver func() solver.Solver) *Supervisor {
 	s := &Supervisor{newSolver: newSolver, options: DefaultOptions(), good: trivial.Model{}}
 	s.adopt(&Policy{Model: model})
@@ -57,8 +59,9 @@ func (s *Supervisor) Bound(o Options) {
 	s.planner.options = o
 }
 
-// Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,
-// the waiting classes with the changed hosts of their rows, and the solves; never the number of waiting tasks.
+// Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the
+// changes, the waiting classes with the changed hosts of their rows, and the solves; never the number of
+// waiting tasks.
 func (s *Supervisor) Run(in Input) Output {
 	if in.Policy != nil && in.Policy != s.policy {
 		s.adopt(in.Policy)
@@ -88,7 +91,8 @@ func (s *Supervisor) adopt(policy *Policy) {
 	}
 }
 
-// replace plans with the last good model from the next cycle on, and once that breaks too, with one that has nothing to break.
+// replace plans with the last good model from the next cycle on. Once that breaks too, it plans with one that
+// has nothing to break.
 func (s *Supervisor) replace(fault error) {
 	if s.fault == nil {
 		s.fault = fault

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// unblockers returns what would get the task placed in the next cycle that has so many of its class before it. They are
-// enough whatever the order is in which others take what they open.
+// unblockers returns what would get the task placed in the next cycle. rank tasks of its class go before it.
+// The changes are enough whatever the order is in which others take what they open.
 func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Waiting) []Unblocker {
 	var all []Unblocker
 	every := p.contenders(c, rank)
@@ -23,7 +23,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 		those := lift.those
 		all = append(all, lift.all...)
 		room := p.suffices(c, those)
-		for _, x := range every[1:] { // whom no such limit keeps out; where there is room, those who wait for more for their pools
+		for _, x := range every[1:] { // only as many as no such limit keeps out; where there is room, only those who wait for more for their pools
 			if ownLimit(x.class.why.Rule) {
 				x.n = min(x.n, x.class.open())
 			}
@@ -80,7 +80,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 		p.withKept(c, nil, func(kept []contender) { all = append(all, otherHosts(c, n, append(every, kept...), crowded)) })
 		return all
 	}
-	if !crowded { // it was let in, perhaps only since those that go before it have no host
+	if !crowded { // it was let in, perhaps only because those that go before it have no host
 		all = append(all, p.raise(c, rivals(c, h, every))...)
 	}
 	switch {
@@ -97,8 +97,8 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	return all
 }
 
-// cheapestOpen returns the host where a start costs least, nil if there is none that the class would rather take than wait. Complexity:
-// hosts.
+// cheapestOpen returns the open host where a start costs least; nil if there is none that the class would
+// rather take than wait. Complexity: hosts.
 func (p *Planner) cheapestOpen(c *class) (best *host) {
 	var least flowgraph.Cost
 	for _, h := range p.hosts.byIndex {
@@ -112,8 +112,9 @@ func (p *Planner) cheapestOpen(c *class) (best *host) {
 	return best
 }
 
-// hostsToCome returns how many hosts have to come if none of those that are there gets more room, save h, if it is not nil: one for
-// each task that may not be beside another on its host, of which so many go before it.
+// hostsToCome returns how many hosts have to come if none of those that are there gets more room; save h, if
+// it is not nil. That is one for each task that may not be beside another on its host, and before such tasks
+// go before it.
 func hostsToCome(c *class, h *host, before int, w *Waiting, others []contender) int {
 	ports := &c.row.task.Ports
 	if !c.oneEach() {
@@ -138,7 +139,7 @@ func hostsToCome(c *class, h *host, before int, w *Waiting, others []contender) 
 	return max(1, n)
 }
 
-// otherHosts says what each of so many hosts needs that come: as much as all ask for that may go there first.
+// otherHosts says what each of n hosts that come needs: as much as all ask for that may go there first.
 func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	if n > 1 || c.together() && c.oneEach() {
 		all[0].n = 1
@@ -159,7 +160,8 @@ func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	return u
 }
 
-// moreOn says what the host, which may take the task, needs beyond what it has free; for those who have other hosts kept, too.
+// moreOn says what the host, which may take the task, needs beyond what it has free. That includes what those
+// take who have other hosts kept.
 func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool) []Unblocker {
 	if c.together() && len(all) == 1 { // nobody else takes what is free elsewhere
 		all[0].n -= p.placesAtOnce(c, h)
@@ -200,8 +202,8 @@ func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool)
 	return more
 }
 
-// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go before it, where that keeps
-// it out, or would once others do not.
+// ownBound says how the limit of the task's job lets it run, beside those of the job that are on hosts or go
+// before it. It says nothing if that limit neither keeps the task out, nor would once others do not.
 func (p *Planner) ownBound(c *class, as waiter) []Unblocker {
 	job := p.snap.Job(as.task.Job())
 	most := int64(job.Spec.Limits.MaxRunning)
@@ -226,7 +228,7 @@ func (p *Planner) ownBound(c *class, as waiter) []Unblocker {
 	return []Unblocker{{Kind: LiftLimit, Rule: string(pool.RuleMaxRunning), Pool: c.key.group.pool, Count: n, Amount: n}}
 }
 
-// before counts those of a class that go before a task of another in the same pool.
+// before counts the tasks of class x that go before the task w of class c. Both are of the same pool.
 func (p *Planner) before(x, c *class, w waiter) int {
 	return sort.Search(x.queue.Len(), func(i int) bool {
 		at, _ := x.queue.GetAt(i)
@@ -234,7 +236,7 @@ func (p *Planner) before(x, c *class, w waiter) int {
 	})
 }
 
-// ownLimit reports whether the rule is one that hosts with more room, or slack, do not lift.
+// ownLimit reports whether more room or slack on hosts would not lift the rule.
 func ownLimit(r pool.Rule) bool {
 	switch r {
 	case pool.RuleMaxRunning, pool.RuleController, pool.RuleRunningJobs, pool.RuleRunningUser, pool.RuleRunningGroup, pool.RuleRevocable:
@@ -254,7 +256,8 @@ func (c *class) bounded() bool {
 	}
 }
 
-// suffices reports whether a host has room for all of those as it is, or, where they are of the class alone, several have. Complexity: hosts.
+// suffices reports whether some host has room for all of those as it is. If all are of class c, several hosts
+// will do. Complexity: hosts.
 func (p *Planner) suffices(c *class, those []contender) bool {
 	if len(those) == 1 && p.placesAtOnce(c, nil) >= those[0].n {
 		return true
@@ -275,8 +278,9 @@ func (p *Planner) suffices(c *class, those []contender) bool {
 	return false
 }
 
-// raise returns by how much the limits of the pools, and for what may not be preempted their reservations, have to be raised to let in
-// those given, or, where these are nil, all that wait there. A reservation is within the limit, and those of pools within that of the one above.
+// raise returns by how much the limits of the pools have to be raised to let in those given; if these are
+// nil, all that wait there. What may not be preempted needs reservations, too. A reservation is within the
+// limit, and those of pools are within that of the one above.
 func (p *Planner) raise(c *class, those []contender) []Unblocker {
 	if c.row.key.revocable { // limits are not for those
 		return p.lendMore(c, those)
@@ -327,7 +331,7 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 	return all
 }
 
-// lendMore says which part of the capacity the revocable tasks of pools have to be allowed to let in those given.
+// lendMore says up to which part of the capacity pools have to allow revocable tasks, to let in those given.
 func (p *Planner) lendMore(c *class, those []contender) (all []Unblocker) {
 	request, capacity := &c.row.task.Resources, p.hosts.capacity()
 	for path := c.key.group.pool; path != ""; path = path.Parent() {
@@ -377,7 +381,8 @@ func (p *Planner) stoppable(c *class, dimension string) (sum int64) {
 	return sum
 }
 
-// reserves reports whether some pool reserves of the dimension: then what may not be preempted needs a reservation of it.
+// reserves reports whether some pool reserves any of the dimension. Then what may not be preempted needs a
+// reservation of it.
 func (p *Planner) reserves(dimension string) bool {
 	return slices.ContainsFunc(p.status, func(s pool.Status) bool { return reservation(&s, dimension) > 0 })
 }
@@ -412,15 +417,16 @@ func asking(all []contender, path cluster.PoolPath, dimension string) int64 {
 	return sum.In(dimension)
 }
 
-// contender is tasks of a class that may take what opens: all that wait have a claim on what comes to the cluster.
+// contender is tasks of a class that may take what opens. All that wait have a claim on what comes to the
+// cluster.
 type contender struct {
 	class *class
 	n     int64
 }
 
-// contenders returns the task with those of its class that go before it, or together with it, and then all others but those that
-// go after it in its own pool: who goes first between pools, and between jobs or users of a fair leaf, depends on what these are
-// entitled to then.
+// contenders returns the task first, with those of its class that go before it, or together with it. Then
+// come all others, but those that go after it in its own pool. Who goes first between pools depends on what
+// these are entitled to then; so it does between jobs or users of a fair leaf.
 func (p *Planner) contenders(own *class, rank int) []contender {
 	all := []contender{{own, int64(rank) + 1}}
 	if own.together() {
@@ -435,8 +441,9 @@ func (p *Planner) contenders(own *class, rank int) []contender {
 	return all
 }
 
-// withKept calls do with those as contenders for whom other hosts than h are kept until somebody ends there: they have what they may claim,
-// and start on a host that has room, but leave that to who is more urgent.
+// withKept calls do with those as contenders for whom other hosts than h are kept until somebody ends there.
+// They have what they may claim. They start on a host that has room, but leave that to a task that is more
+// urgent.
 func (p *Planner) withKept(own *class, h *host, do func(kept []contender)) {
 	units := slices.DeleteFunc(p.keptFor(), func(u *unit) bool {
 		return h != nil && u.hold.Host == h.id || u.group.key.priority < own.key.group.priority
@@ -457,7 +464,8 @@ func (p *Planner) withKept(own *class, h *host, do func(kept []contender)) {
 	next()
 }
 
-// goesAfter reports whether all tasks of the class go after those of the other, in the same pool, whenever they came.
+// goesAfter reports whether both classes are of the same pool and all tasks of c go after those of own,
+// whenever they came.
 func (c *class) goesAfter(own *class, snap *cluster.Snapshot) bool {
 	k, o := &c.key.group, &own.key.group
 	leaf := snap.Pool(k.pool)
@@ -471,17 +479,18 @@ func (c *class) goesAfter(own *class, snap *cluster.Snapshot) bool {
 	}
 }
 
-// rivals leaves out who could not be on the host: they have no claim on it.
+// rivals leaves out those who could not be on the host: they have no claim on it.
 func rivals(own *class, h *host, all []contender) []contender {
 	return slices.DeleteFunc(slices.Clone(all), func(x contender) bool { return x.class != own && !x.class.row.mayEver(h) })
 }
 
-// takers leaves out who takes nothing of what the class does: revocable tasks take what others leave unused, and those what is free.
+// takers leaves out those who take nothing of what the class takes. Revocable tasks take what others leave
+// unused; other tasks take what is free.
 func takers(own *class, all []contender) []contender {
 	return slices.DeleteFunc(slices.Clone(all), func(x contender) bool { return x.class.row.key.revocable != own.row.key.revocable })
 }
 
-// beside returns how many contenders there are beside the task and those that go together with it.
+// beside returns how many contenders there are besides the task and those that go together with it.
 func beside(own *class, all []contender) int {
 	n := -1
 	if own.together() {
@@ -493,8 +502,8 @@ func beside(own *class, all []contender) int {
 	return n
 }
 
-// request returns what the contenders ask for together of what the task asks for; if it is the cluster that has too little, of
-// everything.
+// request returns what the contenders ask for together, in the dimensions that the task asks for. If the
+// cluster has too little, it returns all dimensions.
 func request(own *class, all []contender, crowded bool) (sum cluster.Resources) {
 	for _, x := range all {
 		sum = sum.Add(x.class.row.task.Resources.Times(x.n))
@@ -512,7 +521,8 @@ func request(own *class, all []contender, crowded bool) (sum cluster.Resources) 
 	return sum
 }
 
-// shortage returns what is asked for beyond what there is, which may be less than nothing; nothing of what is not asked for.
+// shortage returns what is asked for beyond what there is, which may be less than nothing. It is zero for
+// what is not asked for.
 func shortage(asked, has cluster.Resources) cluster.Resources {
 	short := asked.Sub(has).Positive()
 	for d, v := range asked.Fixed {
@@ -534,7 +544,7 @@ func (r *row) mayEver(h *host) bool {
 	}
 }
 
-// unblockers returns what would let the rules hold on the host that do not.
+// unblockers returns what would let those rules hold on the host that do not.
 func (r *rule) unblockers(h *host) []Unblocker {
 	if r == nil || r.holds(h.rec, 0) {
 		return nil
@@ -561,7 +571,7 @@ func (r *rule) unblockers(h *host) []Unblocker {
 	return all
 }
 
-// needs reports whether the leaf is a part of a rule that does not hold where it was last evaluated.
+// needs reports whether the leaf is a part of a rule that does not hold on the host that was evaluated last.
 func (r *rule) needs(x *leaf) bool {
 	for _, c := range r.hard {
 		if x.of(c, r) && c.Evaluate(r.rec, r.ask) != cluster.True {

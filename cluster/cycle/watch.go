@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Watch begins to give beats, until stop. A model that is in one and the same call at two beats is taken for one that never
-// returns. The time between them is the caller's to choose, since nothing here knows the time.
+// Watch begins to give beats, until stop. A model that is in the same call at two beats is taken for one that
+// never returns. The caller chooses the time between beats, since nothing here knows the time.
 type Watch func() (beats <-chan time.Time, stop func())
 
-// Watch has models watched from now on, so that no method keeps its caller waiting for ever for one that does not return. Such a
-// call cannot be ended: it is left with its goroutine, which may use a processor from then on, and with its planner, of which
-// nobody reads anything any more; nor does it have anything to write to that somebody else reads. Where it does return, its
-// goroutine ends. Nil: nobody watches.
+// Watch has models watched from now on, so that no method keeps its caller waiting for ever for one that does
+// not return. Such a call cannot be ended. It is left with its goroutine, which may use a processor from then
+// on, and with its planner, of which nobody reads anything any more. It has nothing to write to that somebody
+// else reads. If it does return, its goroutine ends. If w is nil, nobody watches.
 func (s *Supervisor) Watch(w Watch) { s.watch = w }
 
-// attend has the planner do something, and returns what it gives, or what is wrong with its model.
+// attend has the planner do something. It returns what that gives, or what is wrong with the planner's model.
 func attend[T any](s *Supervisor, do func(*Planner) T) (T, error) {
 	p := s.planner
 	if s.watch == nil {
@@ -39,7 +39,7 @@ func attend[T any](s *Supervisor, do func(*Planner) T) (T, error) {
 	}
 }
 
-// ask is attend between two cycles. A model that turns out to be broken by it is replaced.
+// ask is attend between two cycles. A model that is found broken by it is replaced.
 func ask[T any](s *Supervisor, do func(*Planner) T) T {
 	given, fault := attend(s, do)
 	if fault != nil {
@@ -48,7 +48,7 @@ func ask[T any](s *Supervisor, do func(*Planner) T) T {
 	return given
 }
 
-// explain asks for what may not be known.
+// explain asks for what may not be known, and reports whether it is.
 func explain[T any](s *Supervisor, why func(*Planner) (T, bool)) (T, bool) {
 	type answer struct {
 		why   T
@@ -58,18 +58,20 @@ func explain[T any](s *Supervisor, why func(*Planner) (T, bool)) (T, bool) {
 	return a.why, a.known
 }
 
-// WhyWaiting says why the task waits, false if it does not, or the model does not answer. See Planner.WhyWaiting.
+// WhyWaiting says why the task waits; false if it does not, or the model does not answer. See
+// Planner.WhyWaiting.
 func (s *Supervisor) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	return explain(s, func(p *Planner) (Waiting, bool) { return p.WhyWaiting(k) })
 }
 
-// WhyTheyWait says of the first of the tasks why they wait, and of none if the planner's model is found broken meanwhile. See
-// Planner.WhyTheyWait.
+// WhyTheyWait says of the first of the tasks why they wait; of none if the planner's model is found broken
+// meanwhile. See Planner.WhyTheyWait.
 func (s *Supervisor) WhyTheyWait(tasks []cluster.TaskKey, looks int) []Waiting {
 	return ask(s, func(p *Planner) []Waiting { return p.WhyTheyWait(tasks, looks) })
 }
 
-// WhyPlaced says why a task is where it is, false if it is nowhere, or the model does not answer. See Planner.WhyPlaced.
+// WhyPlaced says why a task is where it is; false if it is nowhere, or the model does not answer. See
+// Planner.WhyPlaced.
 func (s *Supervisor) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
 	return explain(s, func(p *Planner) (Placed, bool) { return p.WhyPlaced(k) })
 }
@@ -77,6 +79,6 @@ func (s *Supervisor) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
 // Network returns a copy of the network of the last solve. See Planner.Network.
 func (s *Supervisor) Network(task *cluster.TaskKey) (*Network, error) { return s.planner.Network(task) }
 
-// Cold reports whether the planner has seen nothing yet, because it is new or had to be replaced by an explanation: the next cycle
-// is worth running though nothing changed.
+// Cold reports whether the planner has seen nothing yet, because it is new or an explanation had it replaced.
+// Then the next cycle is worth running even if nothing changed.
 func (s *Supervisor) Cold() bool { return !s.planner.primed }

@@ -6,15 +6,15 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// zones is the racks that are all in a zone, and the other hosts that are in it, by zone.
+// zones is, by zone, the racks that are wholly in it and the other hosts in it.
 type zones struct {
 	version int // of hosts, when this was found
 	racks   map[string][]string
 	hosts   map[string][]cluster.HostID
 }
 
-// zone returns the racks of which all hosts are in the zone, and the other hosts of the zone, both sorted. Complexity: hosts,
-// where they have changed.
+// zone returns the racks whose hosts are all in the zone, and the other hosts of the zone, both sorted.
+// Complexity: hosts, where they have changed.
 func (t *hosts) zone(name string) (racks []string, hosts []cluster.HostID) {
 	if t.zones.version != t.version {
 		t.zones = t.findZones()
