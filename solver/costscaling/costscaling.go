@@ -8,12 +8,11 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
-// MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits, as
-// scaled costs must fit. Potentials are watched on the way, and [solver.CostRange]
-// is also the answer if one leaves ±2^61: that takes price differences of many
-// arcs in sequence, or dead ends that lower prices before a network is found to
-// be infeasible. Amounts must be small enough for all arcs to be full at once: twice
-// the sum of their rooms, none above [flowgraph.Network.Volume], must be below 2^62.
+// MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits, as scaled costs must fit. Potentials
+// are watched on the way: [solver.CostRange] is also the answer if one leaves ±2^61. That takes price
+// differences of many arcs in sequence, or dead ends that lower prices before a network is found to be
+// infeasible. Amounts must be small enough for all arcs to be full at once: twice the sum of their rooms,
+// none above [flowgraph.Network.Volume], must be below 2^62.
 const MaxBits = 57
 
 const (
@@ -24,8 +23,8 @@ const (
 // Solver is a cost-scaling solver. Use [New].
 type Solver struct {
 	state *state // of the one that works
-	// narrow works as long as all costs and amounts of arcs fit its numbers, wide after
-	// that, until another network comes.
+	// narrow works as long as all costs and amounts of arcs fit its numbers. After that wide works, until
+	// another network comes.
 	narrow *refiner[int32]
 	wide   *refiner[int64]
 }
@@ -33,7 +32,7 @@ type Solver struct {
 // state is what does not depend on the width of numbers.
 type state struct {
 	residual.Graph
-	scale   uint  // costs are multiplied by 1<<scale, which is above the nodes
+	scale   uint  // costs are multiplied by 1<<scale, which is more than there are nodes
 	unit    int64 // 1<<scale
 	epsilon uint  // ε is 1<<epsilon
 
@@ -129,7 +128,7 @@ func (s *refiner[N]) Run(budget solver.Budget, w *solver.Work) solver.Status {
 	return solver.Optimal
 }
 
-// Begin begins the phases at the first ε, or after changes at the least for which flow and potentials are right.
+// Begin begins the phases at the first ε; after changes, at the least ε for which the flow is ε-optimal.
 func (s *refiner[N]) Begin(w *solver.Work) {
 	if s.Warm() {
 		s.epsilon = s.violation(w)
@@ -168,7 +167,7 @@ func (s *state) chooseBoundary() {
 	s.taken = residual.Grow(s.taken, int(size/64)+1)
 	clear(s.taken)
 	for v, p := range s.pi {
-		// Together with those of nodes that are gone they might be all.
+		// With those of nodes that are gone, they might be all residues.
 		if s.Net.NodeAlive(flowgraph.NodeID(v)) {
 			x := p & (size - 1)
 			s.taken[x/64] |= 1 << (x % 64)

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
-// refinementEach is how many units of work for each residual price refinement may
-// take: less than the phase that it may spare.
+// refinementEach is how many units of work price refinement may take for each residual. It is less than the
+// phase takes that it may spare.
 const refinementEach = 12
 
 // Where a node stands in a pass of price refinement.
@@ -50,8 +50,8 @@ func (o *order) forget() {
 	o.cheap, o.way, o.list = o.cheap[:0], o.way[:0], o.list[:0]
 }
 
-// advance goes on to the next smaller ε for which the flow is not ε-optimal, and
-// makes it so by filling arcs. It reports false if there is none.
+// advance goes on to the next smaller ε for which the flow is not ε-optimal. It makes the flow so by filling
+// arcs. It reports false if there is no such ε.
 func (s *refiner[N]) advance(w *solver.Work) bool {
 	for s.epsilon > 0 {
 		s.epsilon -= min(s.epsilon, phaseBits)
@@ -63,12 +63,11 @@ func (s *refiner[N]) advance(w *solver.Work) bool {
 	return false
 }
 
-// refinePrices looks for potentials by which the present flow is ε-optimal, and
-// reports whether it found some; if not, potentials are nearer to that, unless they
-// would leave their range: then they stay as they were. They are distances by lengths of reduced cost + ε, found pass by pass along arcs that are
-// too cheap, in topological order (Goldberg and Radzik, A heuristic improvement of
-// the Bellman–Ford algorithm, 1993). A cycle of such arcs tells that there are
-// none.
+// refinePrices looks for potentials by which the present flow is ε-optimal, and reports whether it found
+// some. If not, potentials are nearer to that; but if they would leave their range, they stay as they were.
+// They are distances by lengths of reduced cost + ε. These are found pass by pass along arcs that are too
+// cheap, in topological order (Goldberg and Radzik, A heuristic improvement of the Bellman–Ford algorithm,
+// 1993). A cycle of such arcs tells that there are none.
 func (s *refiner[N]) refinePrices(w *solver.Work) bool {
 	copy(s.rank, s.pi)
 	for v := range s.Excess {
@@ -98,8 +97,8 @@ func (s *refiner[N]) cheapFrom(v, i int32) int32 {
 	return none
 }
 
-// sort puts all nodes that arcs too cheap lead to from those noted, and these, in
-// topological order. It reports false if there is a cycle.
+// sort puts the nodes noted, and all that arcs too cheap lead to from these, in topological order. It reports
+// false if there is a cycle.
 func (s *refiner[N]) sort(units *int64) bool {
 	o := &s.order
 	for _, v := range o.cheap {

@@ -10,18 +10,18 @@ import (
 const (
 	// phaseBits is by how many bits ε shrinks from phase to phase.
 	phaseBits = 4
-	// firstBits is by how many bits the first ε is below the largest cost: the prices of
-	// a larger one are farther from those wanted than none.
+	// firstBits is by how many bits the first ε is below the largest cost. With a larger ε, prices would be
+	// farther from those wanted than no prices are.
 	firstBits = 8
 	// maxPath is how many arcs excess moves along before it is left to others;
 	// measured best by Király and Kovács.
 	maxPath = 4
-	// deadEnds is after how many of them, at most, prices are updated.
+	// deadEnds is after how many dead ends, at most, prices are updated.
 	deadEnds = 64
 )
 
-// violation is the exponent of the least ε for which the flow is ε-optimal: a
-// smaller one would send what arcs too cheap by far now carry on long ways.
+// violation is the exponent of the least ε for which the flow is ε-optimal. With a smaller one, arcs that are
+// far too cheap now would be filled, and what they carry would be sent on long ways.
 func (s *refiner[N]) violation(w *solver.Work) uint {
 	w.Units += int64(len(s.List))
 	least := int64(0)
@@ -39,8 +39,7 @@ func (s *refiner[N]) violation(w *solver.Work) uint {
 	return uint(bits.Len64(uint64(-least - 1)))
 }
 
-// begin makes the flow ε-optimal by filling arcs of lower reduced cost, and
-// collects the nodes with excess.
+// begin makes the flow ε-optimal by filling arcs of lower reduced cost. It collects the nodes with excess.
 func (s *refiner[N]) begin(w *solver.Work) {
 	w.Units += int64(len(s.List))
 	for v := range s.Excess {
@@ -92,8 +91,7 @@ func (s *refiner[N]) refine(budget solver.Budget, w *solver.Work) solver.Status 
 // patience is the number of relabels after which prices are updated.
 func (s *refiner[N]) patience() int { return len(s.Excess) }
 
-// discharge moves the excess of v along admissible paths, relabelling at dead
-// ends (partial augment-relabel).
+// discharge moves the excess of v along admissible paths. It relabels at dead ends (partial augment-relabel).
 func (s *refiner[N]) discharge(v int32, w *solver.Work) {
 	for s.Excess[v] > 0 && !s.Failed {
 		s.findPath(v, w)
@@ -171,9 +169,9 @@ func firstAdmissible[N residual.Number](list []residual.Arc[N], pi []int64, own,
 	return int32(len(list))
 }
 
-// both tells whether a and b are negative. Of residuals in one direction about half
-// have no room, and just they tend to have a negative reduced cost: two branches would be
-// foreseen wrongly half of the time, this one hardly ever is.
+// both tells whether a and b are negative. About half of the residuals in one direction have no room, and
+// mostly these have a negative reduced cost. Two branches would be foreseen wrongly half of the time; this
+// one hardly ever is.
 func both(a, b int64) bool { return a&b < 0 }
 
 const far = int64(1) << 62 // above every reduced cost
@@ -186,8 +184,8 @@ func (s *refiner[N]) relabel(v int32, w *solver.Work) {
 	s.relabels++
 	s.next[v] = s.First[v]
 	if least == far {
-		// A dead end: the next update of prices puts it right, or finds that there is no way.
-		// Many of them at the same node would leave 64 bits, so it comes soon.
+		// A dead end: the next update of prices puts it right, or finds that there is no way. Many dead ends
+		// at the same node would leave 64 bits, so the update comes soon.
 		least = int64(len(s.Excess)) << s.epsilon
 		s.relabels += s.patience() / deadEnds
 	} else {
@@ -196,8 +194,8 @@ func (s *refiner[N]) relabel(v int32, w *solver.Work) {
 	s.lower(v, least+1<<s.epsilon)
 }
 
-// leastReduced returns the least cost − π(head) of what has room, or far. A loop
-// would hold the potential of v up for nothing: it moves with it.
+// leastReduced returns the least cost − π(head) of what has room, or far. An arc from v to itself does not
+// count: it would hold the potential of v up for nothing, as it moves with it.
 //
 //go:noinline
 func leastReduced[N residual.Number](list []residual.Arc[N], pi []int64, v int32, unit int64) int64 {

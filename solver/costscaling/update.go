@@ -62,10 +62,9 @@ func (s *refiner[N]) reach(v int32, rank int64, w *solver.Work) {
 	}
 }
 
-// closer lowers the ranks of nodes with an arc to one of potential own and the given rank
-// and notes them in found, which is as long as the list at least. It returns how many it noted.
-// Half of all comparisons go either way: nothing branches, and what is noted is overwritten
-// by the next if it is no gain.
+// closer lowers the ranks of nodes with an arc to one of potential own and the given rank. It notes them in
+// found, which must be as long as the list at least, and returns how many it noted. Half of all comparisons
+// go either way, so nothing branches: what is noted without a gain is overwritten by the next.
 //
 //go:noinline
 func closer[N residual.Number](list []residual.Arc[N], pi, ranks []int64, own, unit, rank int64, epsilon uint, found []ranked) int {
@@ -91,10 +90,9 @@ type ranked struct {
 	node int32
 }
 
-// radix is a monotone priority queue: what is pushed ranks no lower than what was
-// popped last (Ahuja, Mehlhorn, Orlin and Tarjan, Faster algorithms for the
-// shortest path problem, 1990). Bucket i holds what differs from that in bit i−1
-// first.
+// radix is a monotone priority queue: what is pushed ranks no lower than what was popped last (Ahuja,
+// Mehlhorn, Orlin and Tarjan, Faster algorithms for the shortest path problem, 1990). Bucket i holds ranks
+// whose highest bit that differs from that is i−1.
 type radix struct {
 	buckets [64][]ranked
 	last    int64
