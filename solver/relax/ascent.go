@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
-// relax sends what v has in excess (dir 1) over balanced arcs to neighbours that lack it, and moves its price as long as
-// that raises the dual objective; with dir −1 it fetches what v lacks. It reports false if no price is high enough: then
-// no flow keeps all bounds and balances.
+// relax sends what v has in excess (dir 1) over balanced arcs to neighbours that lack it. It moves the price
+// of v as long as that raises the dual objective. With dir −1 it fetches what v lacks. It reports false if no
+// price is high enough: then no flow keeps all bounds and balances.
 func (s *relaxer[N]) relax(v int32, dir int64, w *solver.Work) bool {
 	s.newSearch()
 	s.near.Reset()
@@ -77,7 +77,8 @@ func (s *relaxer[N]) fill(dir int64) {
 	s.balanced = s.balanced[:0]
 }
 
-// least is by which offset the first arc out of the set is balanced, or the largest number.
+// least is the offset at which the next arc out of the set is balanced, or the largest number if there is
+// none.
 func (s *state) least(w *solver.Work) int64 {
 	w.Units += int64(len(s.boundary)) / 2 // with what balance does: entries lie side by side, and hardly a head is looked at
 	least := int64(math.MaxInt64)
@@ -89,8 +90,8 @@ func (s *state) least(w *solver.Work) int64 {
 	return least
 }
 
-// balance moves arcs that are balanced by an offset, or were before, from the boundary to the balanced ones, but for those into
-// the set.
+// balance takes arcs that are balanced at the offset, or were before, from the boundary. It adds them to the
+// balanced ones, unless they lead into the set.
 func (s *state) balance(offset int64) {
 	k := 0
 	for _, e := range s.boundary {
@@ -104,9 +105,9 @@ func (s *state) balance(offset int64) {
 	s.boundary = s.boundary[:k]
 }
 
-// spread grows a set from v, which has an excess (dir 1) or lack (dir −1), along balanced arcs, and moves its prices whenever that
-// raises the dual objective, until flow can be sent from v to a node of the other sign. It reports false if there is no
-// way. A budget that is spent ends it after prices have moved.
+// spread grows a set from v, which has an excess (dir 1) or lack (dir −1), along balanced arcs. It moves the
+// prices of the set whenever that raises the dual objective, until flow can be sent from v to a node of the
+// other sign. It reports false if there is no way. A budget that is spent ends it after prices have moved.
 func (s *relaxer[N]) spread(v int32, dir int64, budget solver.Budget, w *solver.Work) bool {
 	s.newSearch()
 	s.list = append(s.list[:0], v)
@@ -160,11 +161,12 @@ func (s *relaxer[N]) spread(v int32, dir int64, budget solver.Budget, w *solver.
 	}
 }
 
-// line is how many residual arcs at least lie in a cache line, ahead for how many of the next node is asked.
+// line is how many residual arcs at least lie in a cache line. ahead is how many arcs of the next node are
+// asked for in advance.
 const line, ahead = 4, 32
 
-// join takes u into the set. It returns what room the balanced arcs out of the set have then, and a node of the other sign to which one
-// leads, or none.
+// join takes u into the set. It returns the room that the balanced arcs out of the set have then, and a node
+// of the other sign to which one of them leads, or none.
 func (s *relaxer[N]) join(u int32, size int, offset, room, dir int64, w *solver.Work) (int64, int32) {
 	if size < len(s.list) {
 		next := s.list[size]
@@ -201,9 +203,10 @@ func (s *relaxer[N]) join(u int32, size int, offset, room, dir int64, w *solver.
 	return room, end
 }
 
-// leaving notes of a node's arcs those with room and a slack above 0 in boundary, beyond an offset, and those of no slack in
-// found, both as long as the list at least. It returns how many each are. About half of the arcs are of the first kind: nothing
-// branches, and what is noted is overwritten by the next if it is none.
+// leaving notes arcs of a node. Those with room and a slack above 0 go to boundary, with the offset added to
+// the slack; those of no slack go to found. Both must be as long as the list at least. It returns how many
+// each has. About half of the arcs are of the first kind, so nothing branches: what is noted and is not of
+// the kind is overwritten by the next.
 //
 //go:noinline
 func leaving[N residual.Number](
@@ -222,7 +225,8 @@ func leaving[N residual.Number](
 	return k, z
 }
 
-// label labels the head of a balanced arc, and returns it if it is new and of the other sign, else none.
+// label labels the head of a balanced arc. It returns the head if that is new and of the other sign, else
+// none.
 func (s *relaxer[N]) label(i int32, dir int64) int32 {
 	head := s.List[i].Head
 	x := &s.nodes[head]
@@ -237,7 +241,8 @@ func (s *relaxer[N]) label(i int32, dir int64) int32 {
 	return none
 }
 
-// augment sends from v to a node that is labelled, or with dir −1 fetches, what both and the way between them bear.
+// augment sends from v to the labelled node end as much as both and the way between them bear. With dir −1 it
+// fetches that.
 func (s *relaxer[N]) augment(v, end int32, dir int64) {
 	amount := min(s.Excess[v]*dir, -s.Excess[end]*dir)
 	for u := end; u != v; {

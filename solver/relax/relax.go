@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
-// MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits. Prices are watched on the way, and
-// [solver.CostRange] is also the answer if one leaves ±2^60. Amounts must be small enough for all arcs to be full at
-// once: twice the sum of their rooms, none above [flowgraph.Network.Volume], must be below 2^62.
+// MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits. Prices are watched on the way:
+// [solver.CostRange] is also the answer if one leaves ±2^60. Amounts must be small enough for all arcs to be
+// full at once: twice the sum of their rooms, none above [flowgraph.Network.Volume], must be below 2^62.
 const MaxBits = 57
 
 const (
@@ -20,8 +20,8 @@ const (
 // Solver relaxes. Use [New].
 type Solver struct {
 	state *state // of the one that works
-	// narrow works as long as all costs and amounts of arcs fit its numbers, wide after
-	// that, until another network comes.
+	// narrow works as long as all costs and amounts of arcs fit its numbers. After that wide works, until
+	// another network comes.
 	narrow *relaxer[int32]
 	wide   *relaxer[int64]
 }
@@ -32,14 +32,14 @@ type state struct {
 	price  []int64
 	nodes  []node
 	queue  residual.Ring // nodes with excess or lack
-	singly int           // how many of them are yet to be looked at by themselves first
+	singly int           // how many of them have yet to be looked at by themselves
 	outset int64         // what was in excess when all had been
 
 	// Of the search that goes on.
 	search   uint32
 	list     []int32        // the set, then those that are labelled
-	balanced []int32        // residual arcs out of it, some into it since
-	boundary []edge         // those that are not, likewise
+	balanced []int32        // balanced residual arcs out of the set; some lead into it since
+	boundary []edge         // arcs out of it that are not balanced; some lead into it since
 	found    []int32        // scratch of join
 	near     radixheap.Heap // of relax: arcs by slack
 }
@@ -47,11 +47,12 @@ type state struct {
 // node is what searches know of a node.
 type node struct {
 	label uint32 // the last search that labelled it
-	set   uint32 // the last one whose set it joined
+	set   uint32 // the last search whose set it joined
 	by    int32  // residual arc by which it was labelled
 }
 
-// edge is a residual arc with room out of a set whose prices have moved by an offset: slack is that by which it is balanced.
+// edge is a residual arc with room out of a set. It is balanced once the prices of the set have moved by
+// slack.
 type edge struct {
 	slack     int64
 	arc, head int32
@@ -86,8 +87,8 @@ func (s *state) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.
 // Changed lists the arcs whose flow differs from the last optimal result.
 func (s *Solver) Changed() []flowgraph.ArcID { return s.state.Changed() }
 
-// Left returns how many units are in excess while a solve is under way, and how many were when each node had been looked at by
-// itself, 0 before that. O(nodes).
+// Left returns how many units are in excess while a solve is under way, and how many were when each node had
+// been looked at by itself; 0 before that. O(nodes).
 func (s *Solver) Left() (units, of int64) { return s.state.left(), s.state.outset }
 
 func (s *state) left() (units int64) {
@@ -134,7 +135,8 @@ func (s *state) Fit(cold bool) {
 	}
 }
 
-// Begin makes flow and prices fit, by filling what has room at a negative slack, and collects the nodes out of balance.
+// Begin makes flow and prices fit by filling what has room at a negative slack. It collects the nodes out of
+// balance.
 func (s *relaxer[N]) Begin(w *solver.Work) {
 	w.Units += int64(len(s.List))
 	for v := range s.Excess {
@@ -191,7 +193,8 @@ func (s *relaxer[N]) Run(budget solver.Budget, w *solver.Work) solver.Status {
 	return solver.Optimal
 }
 
-// slack and room are those of residual arc i out of v, or with dir −1 of its other direction, into v.
+// slack and room are those of residual arc i out of v. With dir −1 they are those of its other direction,
+// into v.
 func (s *relaxer[N]) slack(v, i int32, dir int64) int64 {
 	r := &s.List[i]
 	return (int64(r.Cost) - s.price[v] + s.price[r.Head]) * dir
