@@ -63,8 +63,8 @@ type node struct {
 	label int64 // cost of the best path from the source that searches
 	exit  int64 // cost of the cheapest arc with room to the ground, or far
 	seen  uint32
-	// The path comes from node prev: over a link of the core, or over the unit of
-	// a source, which takes that of its ways.
+	// The path comes from node prev. If through is none, it takes link over of prev. Else it takes the unit
+	// of source through, which goes its way over.
 	prev, over, through int32
 }
 
@@ -72,7 +72,7 @@ type node struct {
 type Solver struct {
 	net    *flowgraph.Network
 	ground flowgraph.NodeID // or none
-	index  []int32          // by NodeID: of a node of the core, −2 − that of a source, or none
+	index  []int32          // by NodeID: the index of a node of the core, −2 − the index of a source, or none
 	closed bool             // an arc of a source has no capacity
 	arcs   []coreArc
 
@@ -82,7 +82,7 @@ type Solver struct {
 	price   []int64
 	held    [][]holding
 	links   [][]link // to and from nodes that are not the ground
-	leads   []int32  // how many of those lead on: all outward, inward those with flow
+	leads   []int32  // how many of links lead on: all outward ones, and inward ones with flow
 	exits   [][]link // to the ground
 	exitArc []int32  // the arc of exit
 
@@ -90,7 +90,8 @@ type Solver struct {
 	sources []source
 	ways    []way // of some sources
 
-	// The answer; before, first prices of the core and the arcs of first choices.
+	// The answer. Before that, potential has the first prices of the core, and changed the arcs of first
+	// choices.
 	flows     []uint8                   // by ArcID, or many
 	more      map[flowgraph.ArcID]int64 // flows of many and more
 	potential []flowgraph.Cost          // by NodeID
@@ -171,8 +172,8 @@ func (s *Solver) Solve(_ *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, nil
 }
 
-// finish prices what no unit can reach, writes down flow by arc and potentials by node, and
-// returns the objective.
+// finish prices what no unit can reach. It writes down flow by arc and potentials by node, and returns the
+// objective.
 func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.flows = make([]uint8, s.net.ArcBound())
@@ -209,7 +210,7 @@ func (s *Solver) finish() (int64, bool) {
 	return sum.Int64()
 }
 
-// write writes down what became of v, and returns what a source pays for its way.
+// write writes down what became of v. It returns what a source pays for its way.
 func (s *Solver) write(v flowgraph.NodeID) int64 {
 	i := s.index[v]
 	switch {

@@ -1,8 +1,8 @@
 package assignment
 
-// item is a node with the key it was pushed by. Items of one key come in no
-// particular order: any rule, such as by number or by age, sends units of equal
-// cost after each other into the same places, and later searches go farther.
+// item is a node with the key by which it was pushed. Items of one key come in no particular order. Any rule,
+// such as by number or by age, would send units of equal cost one after the other into the same places, and
+// later searches would go farther.
 type item struct {
 	key  int64
 	node int32

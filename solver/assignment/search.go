@@ -94,8 +94,8 @@ func (s *Solver) expand(t *target, u int32, label int64) {
 	}
 }
 
-// readAhead reads the ways of the units that may be opened, of which each is elsewhere in
-// memory: reads that do not wait for each other take hardly longer than one.
+// readAhead reads the ways of the units that may be opened. Each unit's are elsewhere in memory; reads that
+// do not wait for each other take hardly longer than one.
 func (s *Solver) readAhead(held []holding, below int64) {
 	s.ahead = s.ahead[:0]
 	for i := range held {
@@ -125,8 +125,7 @@ func (s *Solver) follow(t *target, u int32, label int64) {
 	}
 }
 
-// open steps over the unit of h, which is at node u, to its other places, and
-// renews what they cost.
+// open steps over the unit of h, which is at node u, to its other places. It renews what they cost.
 func (s *Solver) open(t *target, u int32, h *holding, label int64) {
 	ways := s.waysOf(h.from)
 	now := int(s.sources[h.from].at)
@@ -183,8 +182,8 @@ func (s *Solver) head(ref flowgraph.Ref) int32 {
 	return s.index[ref.Node]
 }
 
-// augment sends a unit along the path to node v and on to the ground: each unit on
-// it takes the place of the next.
+// augment sends a unit along the path to node v and on to the ground. Each unit on the path takes the place
+// of the next.
 func (s *Solver) augment(v int32) {
 	s.fill(v)
 	for {
@@ -218,7 +217,8 @@ func (s *Solver) fill(v int32) {
 	}
 }
 
-// hold lets q take its way at, which leads to v, and returns what it holds there, to be filled.
+// hold lets q take its way at, which leads to v. It returns the holding of q there, which the caller has to
+// fill in.
 func (s *Solver) hold(v, at, q int32) *holding {
 	list := append(s.held[v], holding{})
 	s.held[v] = list
@@ -229,7 +229,7 @@ func (s *Solver) hold(v, at, q int32) *holding {
 	return h
 }
 
-// others notes what the ways of a unit other than at cost, which it takes.
+// others notes what the ways of a unit cost other than at, which it takes.
 func (s *Solver) others(h *holding, at int32) {
 	ways := s.waysOf(h.from)
 	least, second, next := far, far, none

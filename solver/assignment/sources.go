@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// A key is a price and, in its low bits, the position of a way: noPrice is above all
-	// first prices, noKey that of no way.
+	// A key is a price and, in its low bits, the position of a way. noPrice is above all first prices. noKey
+	// is the key of no way.
 	keyBits = 21
 	maxWays = 1 << keyBits
 	noPrice = int64(1) << 41
 	noKey   = noPrice << keyBits
 )
 
-// takeSources takes in the sources, places the units that find their best place free, and lines
-// up the others. False if the network is not in range.
+// takeSources takes in the sources. It places the units that find their best place free, and lines up the
+// others. False if the network is not in range.
 func (s *Solver) takeSources() bool {
 	s.sources = make([]source, len(s.of))
 	s.changed = make([]flowgraph.ArcID, len(s.of), len(s.of)+len(s.arcs))
@@ -54,8 +54,7 @@ func (s *Solver) takeSources() bool {
 	return true
 }
 
-// look finds where sources would go first, and what they would hold there; false if an arc
-// has to have flow.
+// look finds where sources would go first, and what they would hold there. False if an arc has to have flow.
 func (s *Solver) look(holdings []holding) bool {
 	var closed, refused atomic.Bool
 	all := func(from, to int) {
@@ -77,8 +76,8 @@ func (s *Solver) look(holdings []holding) bool {
 	return !refused.Load()
 }
 
-// choose finds the best and the next best way of source q by the first prices; false if not
-// all are open.
+// choose finds the best and the next best way of source q by the first prices. False if not all its arcs are
+// open.
 func (s *Solver) choose(q int32, h *holding) bool {
 	refs := s.net.Out(s.of[q])
 	x := &s.sources[q]
@@ -117,8 +116,8 @@ func (s *Solver) choose(q int32, h *holding) bool {
 	return open
 }
 
-// free returns how many units each node can take at its price from where it costs least. Where
-// there is not room for all, who comes first decides, and it returns that there is none.
+// free returns how many units each node can take at its price, from where it costs least. If there is not
+// room for all units, it returns that there is none: then it matters who comes first.
 func (s *Solver) free() []int32 {
 	const most = 1 << 29
 	room := int64(0)
@@ -140,11 +139,12 @@ func (s *Solver) free() []int32 {
 	return free
 }
 
-// crowd is how many sources there are at least for each that fits where it would go first, for Crowded.
+// crowd is a bound for Crowded: there are more than so many sources for each that fits where it would go
+// first.
 const crowd = 8
 
-// Crowded tells whether hardly any source fits where it would go first, as where all like the
-// same places best: every unit then displaces many others, one after the other. O(nodes).
+// Crowded tells whether hardly any source fits where it would go first, as when all like the same places
+// best. Every unit then displaces many others, one after the other. O(nodes).
 func (s *Solver) Crowded() bool {
 	room := make([]int64, len(s.nodes))
 	for i := range room {
@@ -162,8 +162,8 @@ func (s *Solver) Crowded() bool {
 	return crowd*fit < len(s.sources)
 }
 
-// lineUp sorts the units that are left, those first who lose most by waiting, and copies their
-// ways in the order in which they come.
+// lineUp sorts the units that are left: those that lose most by waiting come first. It copies their ways in
+// that order.
 func (s *Solver) lineUp(keys []uint64) {
 	parts.Do(len(keys), part, func(from, to int) {
 		for i, q := range keys[from:to] {
@@ -187,9 +187,8 @@ func (s *Solver) lineUp(keys []uint64) {
 	})
 }
 
-// regret is what the best place of q costs beyond waiting: beyond the cheapest that
-// passes any number on to the ground. It is below 2³¹ and biased not to be
-// negative.
+// regret is what the best place of q costs beyond waiting, biased by 2³⁰ not to be negative. Waiting is the
+// cheapest way whose head passes any number on to the ground. The result is below 2³¹.
 func (s *Solver) regret(q int32) int64 {
 	least, wait := far, far
 	for _, ref := range s.net.Out(s.of[q]) {

@@ -15,8 +15,8 @@ const (
 	part = 1 << 11
 )
 
-// survey finds the ground, if one node demands all and nothing leaves it, and
-// numbers the core and the sources; false if the network is not in range.
+// survey finds the ground, if one node demands all and nothing leaves it. It numbers the core and the
+// sources. False if the network is not in range.
 func (s *Solver) survey() bool {
 	n := s.net
 	if n.CostBits() > maxCostBits || solver.Precheck(n, maxBits) != solver.Optimal {
@@ -76,8 +76,8 @@ func (s *Solver) inRange(v flowgraph.NodeID) bool {
 	return !slices.ContainsFunc(s.net.Out(v), func(r flowgraph.Ref) bool { return s.net.Lower(r.Arc) != 0 })
 }
 
-// takeCore takes in the nodes of the core and the arcs between them; false if one
-// is not in range. The last node is where arcs without capacity lead.
+// takeCore takes in the nodes of the core and the arcs between them. False if one of them is not in range.
+// The last node is where arcs without capacity lead.
 func (s *Solver) takeCore() bool {
 	n := s.net
 	count := len(s.core) + 1
@@ -94,8 +94,8 @@ func (s *Solver) takeCore() bool {
 		c := int32(i)
 		s.price[c] = far
 		if supply := n.Supply(v); supply < 0 {
-			// What it demands goes on over no arc, to a ground that is none of
-			// the nodes; unless it is this one, which takes all.
+			// What it demands goes over no arc to a ground outside the network. But if v is the ground
+			// itself, it takes all.
 			demand := -supply
 			if v == s.ground {
 				demand = flowgraph.Infinite
