@@ -204,6 +204,30 @@ func (r *Resources) FitsNamed(room *Resources) bool {
 	return true
 }
 
+// Need is the room that a request needs in each fixed dimension, math.MinInt64 where it asks for nothing: one comparison a
+// dimension tells whether there is enough.
+type Need [NumDimensions]int64
+
+// NeedOf returns the need of a request for so much.
+func NeedOf(fixed *[NumDimensions]int64) (n Need) {
+	for d, v := range fixed {
+		if n[d] = v; v <= 0 {
+			n[d] = math.MinInt64
+		}
+	}
+	return n
+}
+
+// Fits reports whether the room is enough. It is Resources.Fits for the fixed dimensions alone.
+func (n *Need) Fits(room *[NumDimensions]int64) bool {
+	for d, v := range n {
+		if v > room[d] {
+			return false
+		}
+	}
+	return true
+}
+
 // Count returns how many copies of r fit into room together, at most limit.
 func (r Resources) Count(room Resources, limit int64) int64 {
 	n := limit

@@ -40,9 +40,9 @@ type Share struct {
 	Task   *cluster.TaskSpec // what is asked for: only Resources and GPU
 	Weight int64             // in millionths, at least 1
 	// NewMix sets what follows, which prices read often.
-	Needs   [cluster.NumDimensions]int64 // the room that one takes, math.MinInt64 where it takes any
-	Devices int32                        // that one needs
-	Part    int32                        // thousandths that it needs of each
+	Needs   cluster.Need // the room that one takes
+	Devices int32        // that one needs
+	Part    int32        // thousandths that it needs of each
 }
 
 // NewMix returns the mix of the shares, which it takes over.
@@ -50,11 +50,8 @@ func NewMix(shares []Share) Mix {
 	m := Mix{Shares: shares}
 	for i := range shares {
 		s := &shares[i]
-		s.Devices, s.Part = max(1, s.Task.GPU.Count), s.Task.GPU.Takes()
+		s.Needs, s.Devices, s.Part = cluster.NeedOf(&s.Task.Resources.Fixed), max(1, s.Task.GPU.Count), s.Task.GPU.Takes()
 		for d, v := range &s.Task.Resources.Fixed {
-			if s.Needs[d] = v; v <= 0 {
-				s.Needs[d] = math.MinInt64
-			}
 			m.Typical.Fixed[d] += Scale(s.Weight, v, 1000, math.MaxInt64)
 		}
 	}

@@ -27,7 +27,7 @@ type pricer struct {
 	priced   [contentsKept]priced
 	oldest   int // index in priced
 
-	needs  []need                        // by index of the row
+	needs  []cluster.Need                // by index of the row
 	least  [cluster.NumDimensions]ladder // what the rows need
 	hungry []int32                       // rows by what they need, while a ladder is made
 	found  [][]slot                      // by row
@@ -44,23 +44,12 @@ type priced struct {
 	prices  []flowgraph.Cost // for each of these rows
 }
 
-// need is the room that a start takes, in the dimensions that are listed for each host.
-type need [cluster.NumDimensions]int64
-
-func (r *row) need() need {
+// need returns the room that a start takes, in the dimensions that are listed for each host.
+func (r *row) need() cluster.Need {
 	if r.key.revocable {
-		return needOf(&[cluster.NumDimensions]int64{})
+		return cluster.NeedOf(&[cluster.NumDimensions]int64{})
 	}
-	return needOf(&r.key.fixed)
-}
-
-func needOf(fixed *[cluster.NumDimensions]int64) (n need) {
-	for d, v := range fixed {
-		if n[d] = v; v <= 0 {
-			n[d] = math.MinInt64
-		}
-	}
-	return n
+	return cluster.NeedOf(&r.key.fixed)
 }
 
 // ladder answers which rows of a block need no more than a given amount of one dimension.
@@ -74,15 +63,6 @@ type ladder struct {
 func (l *ladder) enough(room int64) uint64 {
 	n, _ := slices.BinarySearch(l.steps, room+1)
 	return l.rows[n]
-}
-
-func (n *need) fits(room *[cluster.NumDimensions]int64) bool {
-	for d, v := range n {
-		if v > room[d] {
-			return false
-		}
-	}
-	return true
 }
 
 // renew brings rows in line with the hosts that changed.

@@ -198,12 +198,12 @@ func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *giver) giving {
 // none had it last time, it looks at the hosts that changed since. If the host found last has it no more, it
 // looks at all hosts.
 func (d *displacer) someRoom(g *group) bool {
-	t, needs := d.p.hosts, needOf(&g.key.fixed)
+	t, needs := d.p.hosts, cluster.NeedOf(&g.key.fixed)
 	since, now := g.measured, t.position()
 	if since == now {
 		return g.roomy >= 0
 	}
-	fits := func(i int32) bool { return needs.fits(&t.fits[i]) }
+	fits := func(i int32) bool { return needs.Fits(&t.fits[i]) }
 	g.measured = now
 	switch {
 	case since > t.start && g.roomy >= 0 && fits(g.roomy):
@@ -212,7 +212,7 @@ func (d *displacer) someRoom(g *group) bool {
 			g.roomy = t.log[since-t.start+i]
 		}
 	default:
-		g.roomy = int32(slices.IndexFunc(t.fits, func(room [cluster.NumDimensions]int64) bool { return needs.fits(&room) }))
+		g.roomy = int32(slices.IndexFunc(t.fits, func(room [cluster.NumDimensions]int64) bool { return needs.Fits(&room) }))
 	}
 	return g.roomy >= 0
 }
@@ -307,8 +307,8 @@ func (o *outlook) bound(d *displacer, h *host) *bound {
 
 // couldTake reports whether the host could have room for a task of the class, by its rules and the bound.
 func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
-	needs := needOf(&c.row.task.Resources.Fixed)
-	return couldTake(c.row.judge(h)) && needs.fits(o.bound(d, h))
+	needs := cluster.NeedOf(&c.row.task.Resources.Fixed)
+	return couldTake(c.row.judge(h)) && needs.Fits(o.bound(d, h))
 }
 
 // could returns what the host would have left if all units left that may for the want and that leaves
@@ -328,10 +328,10 @@ func (d *displacer) could(w *want, h *host, leaves func(*unit, giving) bool) *sp
 // The rules of the class depend on nothing elsewhere. Complexity: hosts, most of which have too little left
 // anyway.
 func (d *displacer) chances(c *class, moves bool) []*host {
-	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, needOf(&c.row.task.Resources.Fixed)
+	o, t, needs := d.seek(c, moves).outlook, d.p.hosts, cluster.NeedOf(&c.row.task.Resources.Fixed)
 	some := d.chance[:0]
 	for i, h := range t.byIndex {
-		if o.bounded[i] == t.stamps[i] && !needs.fits(&o.bounds[i]) || h == nil || !c.group.key.gang && !h.inMotion() || !needs.fits(o.bound(d, h)) {
+		if o.bounded[i] == t.stamps[i] && !needs.Fits(&o.bounds[i]) || h == nil || !c.group.key.gang && !h.inMotion() || !needs.Fits(o.bound(d, h)) {
 			continue
 		}
 		some = append(some, h)

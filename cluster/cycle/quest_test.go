@@ -36,8 +36,8 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (compared int) {
 	}
 	for _, g := range p.groupOrder {
 		if now := p.hosts.position(); g.measured == now && now > 0 {
-			needs := needOf(&g.key.fixed)
-			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && needs.fits(&p.hosts.fits[h.index]) }), g.roomy >= 0)
+			needs := cluster.NeedOf(&g.key.fixed)
+			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && needs.Fits(&p.hosts.fits[h.index]) }), g.roomy >= 0)
 		}
 	}
 	return compared

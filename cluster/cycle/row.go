@@ -138,7 +138,7 @@ func (r *row) inRack(k int32) *openRack {
 		o.read, o.pass, o.slots = in.changed, 0, o.slots[:0]
 		needs := r.need()
 		for _, i := range in.hosts {
-			if !needs.fits(&all.fits[i]) {
+			if !needs.Fits(&all.fits[i]) {
 				continue
 			}
 			if s, ok := r.price(i); ok {
@@ -269,7 +269,7 @@ func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 		}
 	}
 	for i, h := range t.hosts.byIndex {
-		if h != nil && least.fits(&t.hosts.fits[i]) {
+		if h != nil && least.Fits(&t.hosts.fits[i]) {
 			hosts = append(hosts, int32(i))
 		}
 	}
@@ -373,18 +373,12 @@ func (r *row) shorten() {
 		r.cycle = r.table.cycle
 		r.deep -= r.deep / 64
 	}
-	if n := r.deep + r.deep/2 + r.table.lengths.short; len(r.head) > n+n/4 {
-		r.cut(n)
-	}
-}
-
-// cut leaves n hosts on the list, unless all are few. It gives back room for very many more.
-func (r *row) cut(n int) {
-	if len(r.head) <= r.table.lengths.full || len(r.head) <= n {
+	n := r.deep + r.deep/2 + r.table.lengths.short
+	if len(r.head) <= r.table.lengths.full || len(r.head) <= n+n/4 {
 		return
 	}
 	r.end = r.head[n]
-	if r.head = r.head[:n]; cap(r.head) > 4*n {
+	if r.head = r.head[:n]; cap(r.head) > 4*n { // room for very many more
 		r.head = slices.Clone(r.head)
 	}
 }
@@ -402,7 +396,7 @@ func (r *row) openOf(sample []int32) (open int) {
 	}
 	all, needs := r.table.hosts, r.need()
 	for _, i := range sample {
-		if needs.fits(&all.fits[i]) && r.opens(all.byIndex[i]) {
+		if needs.Fits(&all.fits[i]) && r.opens(all.byIndex[i]) {
 			open++
 		}
 	}

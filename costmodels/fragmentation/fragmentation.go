@@ -214,12 +214,7 @@ func (o *outlook) lost(task *cluster.TaskSpec) (lost, stranded int64) {
 
 // fitsInto reports whether the room is enough for one of the kind, devices aside.
 func fitsInto(s *costmodels.Share, room *cluster.Resources) bool {
-	for d, v := range &s.Needs {
-		if v > room.Fixed[d] {
-			return false
-		}
-	}
-	return s.Task.Resources.FitsNamed(room)
+	return s.Needs.Fits(&room.Fixed) && s.Task.Resources.FitsNamed(room)
 }
 
 // served returns how many thousandths of the free ones can be served with the room, if each takes what is typical.
