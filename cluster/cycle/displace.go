@@ -198,7 +198,7 @@ type displacer struct {
 
 	gangs   map[cluster.JobUID]*gangBundle // for look-up
 	quest   quest                          // the last one
-	listing []giver                        // see givers
+	listing []*band                        // see bands
 	losses  []flowgraph.Cost               // scratch
 	lacks   []string                       // scratch
 	room    space                          // scratch

@@ -78,11 +78,10 @@ type group struct {
 
 	index int // among all groups, a small number
 
-	// What the displacer found out last; see displacer.someRoom and Planner.donor.
-	measured int   // position of hosts
-	roomy    int32 // index of a host that had room then, -1 for none
-	donor    pool.Donor
-	ledger   *pool.Ledger // that knows it
+	need *need
+	// See Planner.donor.
+	donor  pool.Donor
+	ledger *pool.Ledger // that knows it
 }
 
 // follow counts the unit by when it began to run: n is 1, or −1 if it counts no more.
@@ -125,6 +124,7 @@ func (p *Planner) groupFor(key groupKey, task *cluster.TaskSpec) *group {
 		if n := len(p.freeIndices); n > 0 {
 			g.index, p.freeIndices = p.freeIndices[n-1], p.freeIndices[:n-1]
 		}
+		g.need = p.needs.of(&key.fixed)
 		p.groups[key] = g
 		p.groupOrder = append(p.groupOrder, g)
 	}
@@ -341,6 +341,7 @@ func (p *Planner) dropGroups() {
 			return false
 		}
 		delete(p.groups, g.key)
+		p.needs.drop(&g.key.fixed)
 		p.freeIndices = append(p.freeIndices, g.index)
 		g.gone = true
 		return true

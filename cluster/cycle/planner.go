@@ -152,6 +152,7 @@ type Planner struct {
 	groups      map[groupKey]*group
 	groupOrder  []*group // by creation
 	freeIndices []int    // of groups that are gone
+	needs       needs    // of the groups
 	waiting     map[cluster.TaskKey]entry
 	units       radix.Map[unit]           // bound and held tasks, by key
 	held        map[cluster.TaskKey]*unit // held tasks, by key
@@ -231,7 +232,7 @@ func (p *Planner) reset() {
 	p.labels, p.ripening = newLabels(p.hosts, p.held), cluster.NewAlarms()
 	p.rows = newRows(p.model, &p.round, p.hosts, p.labels, p.lengths)
 	p.classes, p.order = map[ClassKey]*class{}, nil
-	p.groups, p.groupOrder, p.freeIndices = map[groupKey]*group{}, nil, nil
+	p.groups, p.groupOrder, p.freeIndices, p.needs = map[groupKey]*group{}, nil, nil, needs{}
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores, p.scattered = map[cluster.JobUID]*core{}, map[cluster.JobUID]bool{}
 	p.arrived = map[cluster.JobUID]int64{}

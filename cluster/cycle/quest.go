@@ -28,7 +28,7 @@ type quest struct {
 type want struct {
 	lacks  []string         // dimensions
 	to     pool.Beneficiary // who gains, lacking those
-	giving []giving         // by index of the group, for those that give for some want
+	giving []giving         // by index of the group
 }
 
 // want returns that of the quest on the host. Complexity: constant, or the groups that might give if it was
@@ -38,13 +38,8 @@ func (d *displacer) want(q *quest, h *host) *want {
 	if i := slices.IndexFunc(q.wants, func(w *want) bool { return slices.Equal(w.lacks, d.lacks) }); i >= 0 {
 		return q.wants[i]
 	}
-	w := &want{lacks: slices.Clone(d.lacks), to: d.p.ledger.Beneficiary(q.to.Unit, d.lacks), giving: make([]giving, len(d.p.groupOrder)+len(d.p.freeIndices))}
-	givers := d.givers()
-	for i := range givers {
-		if g := &givers[i]; q.outlook.giving[g.index] != staysOn {
-			w.giving[g.index] = d.mayGive(q, &w.to, g)
-		}
-	}
+	w := &want{lacks: slices.Clone(d.lacks), to: d.p.ledger.Beneficiary(q.to.Unit, d.lacks)}
+	w.giving = d.givings(q, &w.to, nil)
 	q.wants = append(q.wants, w)
 	return w
 }
@@ -102,15 +97,40 @@ type giver struct {
 	donor *pool.Donor // what might be stopped
 }
 
-// givers lists all givers, in the order of the groups. They stay the same in a pass of displacements.
-func (d *displacer) givers() []giver {
-	if d.listing == nil {
-		d.listing = []giver{}
-		for _, g := range d.p.groupOrder {
-			if g.running > 0 && g.displaceable() {
-				d.listing = append(d.listing, giver{g, d.p.donorOf(g)})
-			}
+// band is givers of one pool, equally revocable and equally urgent.
+type band struct {
+	pool      cluster.PoolPath
+	revocable bool
+	givers    []giver
+	donors    pool.Band
+}
+
+// bands lists all givers. They stay the same in a pass of displacements. Complexity: the groups, the first
+// time.
+func (d *displacer) bands() []*band {
+	if d.listing != nil {
+		return d.listing
+	}
+	type trait struct {
+		pool      cluster.PoolPath
+		revocable bool
+		priority  int32
+	}
+	d.listing = []*band{}
+	known := map[trait]*band{}
+	for _, g := range d.p.groupOrder {
+		if g.running == 0 || !g.displaceable() {
+			continue
 		}
+		of := trait{g.key.pool, g.key.revocable, g.key.priority}
+		b := known[of]
+		if b == nil {
+			b = &band{pool: of.pool, revocable: of.revocable}
+			known[of], d.listing = b, append(d.listing, b)
+		}
+		donor := d.p.donorOf(g)
+		b.givers = append(b.givers, giver{g, donor})
+		b.donors.Add(donor)
 	}
 	return d.listing
 }
@@ -138,21 +158,26 @@ func (d *displacer) gains(leaf cluster.PoolPath) bool {
 // mayStop reports whether the pools allow from to be stopped for to. If the pool of to has all that it is
 // entitled to, it reports whether they would once others of that pool had left.
 func (q *quest) mayStop(to *pool.Beneficiary, from *pool.Donor) bool {
-	if q.beyond != "" {
-		return to.Gives(from)
+	return to.Gives(from) && (q.beyond != "" || to.Stays(from))
+}
+
+// mayStopOf is mayStop for a band: for all of it, or for none as some is false, or each has to be asked.
+func (q *quest) mayStopOf(to *pool.Beneficiary, from *pool.Band) (some, all bool) {
+	if q.beyond == "" && !to.StaysFor(from) {
+		return false, false
 	}
-	return to.MayStop(from)
+	return to.FromBand(from)
 }
 
 // someLightens reports whether some tasks count where the quest has too much, and might be stopped for it.
 func (d *displacer) someLightens(q *quest) bool {
-	givers := d.givers()
-	for i := range givers {
-		if g := &givers[i]; !g.key.revocable && q.beyond.Covers(g.key.pool) && q.to.MayStop(g.donor) {
-			return true
+	return slices.ContainsFunc(d.bands(), func(b *band) bool {
+		if b.revocable || !q.beyond.Covers(b.pool) || !q.to.StaysFor(&b.donors) {
+			return false
 		}
-	}
-	return false
+		some, all := q.to.FromBand(&b.donors)
+		return all || some && slices.ContainsFunc(b.givers, func(g giver) bool { return q.to.Gives(g.donor) })
+	})
 }
 
 // giving is how units of a group might leave.
@@ -165,56 +190,88 @@ const (
 	givesBack               // and that is what its pool has too much of
 )
 
-// givings returns how the units of each group might leave for the quest, if it lacks in all dimensions.
-// Nobody else may be asked to leave if it lacks in fewer. The class's own group is no exception here.
-func (d *displacer) givings(q *quest) []giving {
+// givings returns how the units of each group might leave for the quest, if to is the one who gains. Nobody
+// else may be asked to leave if it lacks in fewer dimensions. The class's own group is no exception here. The
+// answer is in the memory of scratch, if that is enough. Complexity: the groups of the bands that may be asked
+// to leave in part, or to move.
+func (d *displacer) givings(q *quest, to *pool.Beneficiary, scratch []giving) []giving {
 	n := len(d.p.groupOrder) + len(d.p.freeIndices)
-	d.giving = slices.Grow(d.giving[:0], n)[:n]
-	clear(d.giving)
-	givers := d.givers()
-	for i := range givers {
-		d.giving[givers[i].index] = d.mayGive(q, &q.to, &givers[i])
-	}
-	return d.giving
-}
-
-// mayGive is givings for one group. to is the one who gains, lacking all or less.
-func (d *displacer) mayGive(q *quest, to *pool.Beneficiary, g *giver) giving {
-	switch {
-	case q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
-		return staysOn
-	case q.mayStop(to, g.donor):
-		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
-			return givesBack
+	all := slices.Grow(scratch[:0], n)[:n]
+	clear(all)
+	for _, b := range d.bands() {
+		if q.patient && b.pool != q.to.Pool || d.borrows && !b.revocable {
+			continue
 		}
-		return givesUp
-	case q.moves && !g.key.revocable && d.someRoom(g.group):
-		return goesOn
+		some, whole := q.mayStopOf(to, &b.donors)
+		moves := q.moves && !b.revocable
+		if !some && !moves {
+			continue
+		}
+		stops := givesUp
+		if q.full && !b.revocable && q.beyond.Covers(b.pool) {
+			stops = givesBack
+		}
+		for i := range b.givers {
+			switch g := &b.givers[i]; {
+			case whole || some && to.Gives(g.donor):
+				all[g.index] = stops
+			case moves && d.p.hosts.takes(g.need):
+				all[g.index] = goesOn
+			}
+		}
 	}
-	return staysOn
+	return all
 }
 
-// someRoom reports whether a host has the room in the fixed dimensions that one task of the group takes. If
-// none had it last time, it looks at the hosts that changed since. If the host found last has it no more, it
-// looks at all hosts.
-func (d *displacer) someRoom(g *group) bool {
-	t, needs := d.p.hosts, cluster.NeedOf(&g.key.fixed)
-	since, now := g.measured, t.position()
-	if since == now {
-		return g.roomy >= 0
+// needs are the different requests for fixed dimensions that groups have, with a host that has room for each.
+type needs map[[cluster.NumDimensions]int64]*need
+
+// need is one of them.
+type need struct {
+	cluster.Need
+	groups   int   // that have it
+	measured int   // position of hosts when a host was last looked for
+	roomy    int32 // index of a host that had room then, -1 for none
+}
+
+// of returns the need of a request for so much, for one more group.
+func (all needs) of(fixed *[cluster.NumDimensions]int64) *need {
+	n := all[*fixed]
+	if n == nil {
+		n = &need{Need: cluster.NeedOf(fixed)}
+		all[*fixed] = n
 	}
-	fits := func(i int32) bool { return needs.Fits(&t.fits[i]) }
-	g.measured = now
+	n.groups++
+	return n
+}
+
+// drop forgets that a group has it.
+func (all needs) drop(fixed *[cluster.NumDimensions]int64) {
+	n := all[*fixed]
+	if n.groups--; n.groups == 0 {
+		delete(all, *fixed)
+	}
+}
+
+// takes reports whether a host has the room. If none had it last time, it looks at the hosts that changed
+// since. If the host found last has it no more, it looks at all hosts.
+func (t *hosts) takes(n *need) bool {
+	since, now := n.measured, t.position()
+	if since == now {
+		return n.roomy >= 0
+	}
+	fits := func(i int32) bool { return n.Fits(&t.fits[i]) }
+	n.measured = now
 	switch {
-	case since > t.start && g.roomy >= 0 && fits(g.roomy):
-	case since > t.start && g.roomy < 0:
+	case since > t.start && n.roomy >= 0 && fits(n.roomy):
+	case since > t.start && n.roomy < 0:
 		if i := slices.IndexFunc(t.log[since-t.start:], fits); i >= 0 {
-			g.roomy = t.log[since-t.start+i]
+			n.roomy = t.log[since-t.start+i]
 		}
 	default:
-		g.roomy = int32(slices.IndexFunc(t.fits, func(room [cluster.NumDimensions]int64) bool { return needs.Fits(&room) }))
+		n.roomy = int32(slices.IndexFunc(t.fits, func(room [cluster.NumDimensions]int64) bool { return n.Fits(&room) }))
 	}
-	return g.roomy >= 0
+	return n.roomy >= 0
 }
 
 // displaceable reports whether tasks of the group that are on hosts may be asked to leave at all.
@@ -249,9 +306,10 @@ type instant struct{ cycle, at int }
 
 func (p *Planner) instant() instant { return instant{p.rows.cycle, p.hosts.position()} }
 
-// outlook returns the outlook of the quest. Complexity: the groups.
+// outlook returns the outlook of the quest. Complexity: as givings, and a comparison of all groups.
 func (d *displacer) outlook(q *quest) *outlook {
-	gives := d.givings(q)
+	d.giving = d.givings(q, &q.to, d.giving)
+	gives := d.giving
 	all := d.p.outlooks
 	i := slices.IndexFunc(all, func(o *outlook) bool { return sameGivings(o.giving, gives) })
 	if i < 0 {

@@ -34,10 +34,9 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (compared int) {
 			compared++
 		}
 	}
-	for _, g := range p.groupOrder {
-		if now := p.hosts.position(); g.measured == now && now > 0 {
-			needs := cluster.NeedOf(&g.key.fixed)
-			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && needs.Fits(&p.hosts.fits[h.index]) }), g.roomy >= 0)
+	for _, n := range p.needs {
+		if now := p.hosts.position(); n.measured == now && now > 0 {
+			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && n.Fits(&p.hosts.fits[h.index]) }), n.roomy >= 0)
 		}
 	}
 	return compared
@@ -52,6 +51,14 @@ func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
 	}
 	d := p.displacer(&Output{})
 	for _, c := range p.order {
+		for _, moves := range []bool{true, false} {
+			if q := d.seek(c, moves); !q.vain {
+				gives := d.givings(q, &q.to, nil)
+				for _, g := range p.groupOrder {
+					require.Equal(t, d.givingOf(q, g), gives[g.index])
+				}
+			}
+		}
 		q := d.seek(c, false)
 		if c.queue.Len() == 0 || q.vain {
 			continue
@@ -73,6 +80,22 @@ func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
 		}
 	}
 	return asked
+}
+
+// givingOf says of one group by itself what givings says of all.
+func (d *displacer) givingOf(q *quest, g *group) giving {
+	switch {
+	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool || d.borrows && !g.key.revocable:
+		return staysOn
+	case q.mayStop(&q.to, d.p.donorOf(g)):
+		if q.full && !g.key.revocable && q.beyond.Covers(g.key.pool) {
+			return givesBack
+		}
+		return givesUp
+	case q.moves && !g.key.revocable && slices.ContainsFunc(d.p.hosts.fits, func(room [cluster.NumDimensions]int64) bool { return g.need.Fits(&room) }):
+		return goesOn
+	}
+	return staysOn
 }
 
 // CheckFloors holds what room costs on each host at least against what it costs, for all that wait. It returns how many would
@@ -116,7 +139,7 @@ func (s *Supervisor) ForgetOutlooks() {
 	p := s.planner
 	p.outlooks = nil
 	for _, g := range p.groupOrder {
-		g.measured, g.ledger = 0, nil
+		g.need.measured, g.ledger = 0, nil
 	}
 	if p.hosts == nil {
 		return

@@ -166,6 +166,9 @@ type Beneficiary struct {
 	// About the donor's pool that was asked about last:
 	common             int32
 	entitled, reserved bool // the beneficiary stays within that below common
+	// About the donor's leaf that was asked about last, −1 for none; see sparedBy.
+	giver int32
+	spare []int64
 }
 
 // Beneficiary looks up a unit for which others might be stopped; see [Ledger.Permits].
@@ -173,6 +176,7 @@ func (l *Ledger) Beneficiary(u Unit, dims []string) Beneficiary {
 	leaf := l.tree.at(u.Pool)
 	b := Beneficiary{
 		Unit: u, ledger: l, leaf: leaf, asks: l.vector(u.Request), party: l.account(leaf, u.Job, u.User), inside: l.policy(l.tree.nodes[leaf].parent), common: leaf,
+		giver: -1,
 	}
 	for _, name := range dims {
 		if d, ok := l.tree.named[name]; ok && d < len(b.asks) {
@@ -203,7 +207,6 @@ func (b *Beneficiary) Gives(d *Donor) bool {
 	if b.Revocable || d.Revocable {
 		return !b.Revocable
 	}
-	l := b.ledger
 	if b.leaf == d.leaf {
 		to, from := Rival{Priority: b.Priority}, Rival{Priority: d.Priority}
 		if b.fair && b.Priority == d.Priority && d.party != nil && d.party != b.party {
@@ -211,15 +214,12 @@ func (b *Beneficiary) Gives(d *Donor) bool {
 		}
 		return b.inside.Inside(to, from)
 	}
-	common := l.common(b.leaf, d.leaf)
-	return l.policy(common).Across(true) && slices.ContainsFunc(b.dims, func(dim int) bool {
-		for i := d.leaf; i != common; i = l.tree.nodes[i].parent {
-			if d.gives[dim] == 0 || l.holds[i][dim]-d.gives[dim] < l.tree.nodes[i].entitled[dim] {
-				return false
-			}
+	for i, spare := range b.sparedBy(d.leaf) {
+		if n := d.gives[b.dims[i]]; n > 0 && n <= spare {
+			return true
 		}
-		return true
-	})
+	}
+	return false
 }
 
 // see finds out what the beneficiary stays within, in its pools below common.
