@@ -18,7 +18,8 @@ const (
 	spareCandidates = 4
 	// sampledHosts is how many hosts are sampled to count those that a class may choose from.
 	sampledHosts = 512
-	// moreBidders: in one pass a host may be offered to so many tasks more than it takes.
+	// moreBidders: in one pass a host is offered to so many tasks more than it takes. The next ones have to be
+	// offered others: all who have no place want the same ones first.
 	moreBidders = 16
 )
 
@@ -152,6 +153,7 @@ type offers struct {
 	seeder seeder
 	vacant vacant // of a row with one class
 
+	order     []*class   // of the last price-out
 	proposals []proposal // of the last price-out
 	swaps     []swap     // of the last price-out
 }
@@ -167,6 +169,9 @@ type offer struct {
 
 // full reports whether nobody can start there without taking somebody's place.
 func (o *offer) full() bool { return o.after+o.units >= o.takes }
+
+// overbid reports whether the host was offered in the pass to as many as it may be.
+func (o *offer) overbid() bool { return o.units > 0 && o.after+o.units >= o.takes+moreBidders }
 
 // beginOffers begins a pass in which every host asks as if nobody started there.
 func (p *Planner) beginOffers() {
@@ -258,9 +263,6 @@ func (p *Planner) give(i int32, o *offer) {
 }
 
 func (p *Planner) risen(i int32, o *offer) flowgraph.Cost {
-	if o.after+o.units >= o.takes+moreBidders {
-		return costmodels.MaxPrice
-	}
 	h := p.hosts.byIndex[i]
 	crowd := p.graph.crowd(h, p.round.Unit, o.after+o.units)
 	if crowd == costmodels.MaxPrice && o.after+o.units < p.round.Unit.Count(h.room, cluster.MaxInstances) {
@@ -360,16 +362,13 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 	p.ask(res)
 	p.offers.proposals, p.offers.swaps = p.offers.proposals[:0], p.offers.swaps[:0]
 	var missed, allowed flowgraph.Cost
-	for _, c := range p.order {
-		if c.node == flowgraph.NoNode {
-			continue
-		}
+	for _, c := range p.byValue() {
 		n := flowgraph.Cost(c.open() + c.moving)
 		allowed += n * p.options.Tolerance / 4
 		if !p.moves && !c.row.anyOpen() {
 			continue
 		}
-		worth := max(c.pays, c.dearest)
+		worth := c.bid()
 		missed += n * max(0, max(p.propose(c, worth), p.proposeSwaps(c, worth))-p.options.Tolerance)
 	}
 	if missed <= allowed {
@@ -383,6 +382,23 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 	}
 	return false
 }
+
+// byValue returns the classes of the network, those first whose dearest unit pays most: a host is offered to so
+// many in a pass, and others would only bid in vain.
+func (p *Planner) byValue() []*class {
+	all := p.offers.order[:0]
+	for _, c := range p.order {
+		if c.node != flowgraph.NoNode {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *class) int { return cmp.Compare(b.bid(), a.bid()) })
+	p.offers.order = all
+	return all
+}
+
+// bid is what the dearest unit of the class pays, by the potentials of the pass.
+func (c *class) bid() flowgraph.Cost { return max(c.pays, c.dearest) }
 
 // propose lists hosts whose missing arc has a negative reduced cost, at most a few times as many as tasks
 // wait, and returns the largest saving. No task pays less than nothing for the crowd, and no host further
@@ -406,7 +422,7 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 		o := p.offer(i)
 		most = max(most, worth-start-o.base)
 		gain := worth - start - o.ask
-		if gain <= p.options.Tolerance {
+		if gain <= p.options.Tolerance || o.overbid() {
 			return
 		}
 		p.offers.proposals = append(p.offers.proposals, proposal{c, p.hosts.byIndex[i], start})

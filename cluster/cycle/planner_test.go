@@ -233,6 +233,23 @@ func TestTouchesDoNotGrowWithTheCluster(t *testing.T) {
 	}
 }
 
+// TestAllWithoutAPlaceAreOfferedOthers: small tasks take the first places of all hosts, and hundreds of kinds of large ones want the same few
+// hosts next. Each host is offered to some of them, so not each of them comes to have an arc to each host.
+func TestAllWithoutAPlaceAreOfferedOthers(t *testing.T) {
+	const hosts, kinds = 400, 800
+	w := newWorld(t)
+	for i := range hosts {
+		w.host(i, vector(16000, 64<<30))
+	}
+	w.submit(cluster.JobSpec{Instances: 8 * hosts, Priority: 1, Task: cluster.TaskSpec{Resources: vector(250, 1<<28)}})
+	for i := range int64(kinds) {
+		w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(6000+i, 8<<30)}})
+	}
+	out := w.cycle()
+	require.Greater(t, len(out.Placements), 8*hosts+kinds*9/10)
+	require.Less(t, out.Stats.ArcsTouched, int64(80*kinds))
+}
+
 func TestGPUsAreCutExactly(t *testing.T) {
 	w := newWorld(t)
 	devices := func(models ...string) cluster.Machine {
