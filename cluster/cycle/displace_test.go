@@ -629,7 +629,7 @@ func TestTheRestOfAGangWaitsWhileRoomIsMadeForItsCore(t *testing.T) {
 	why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(g, 2))
 	require.True(t, known)
 	require.Equal(t, pool.RuleGang, why.Binding.Rule)
-	require.Empty(t, why.Unblockers, "it starts when the core does")
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.CoreBegins}}, why.Unblockers)
 	require.Equal(t, 2, s.leave())
 	s.settle()
 	require.Equal(t, 3, s.running(g))

@@ -73,6 +73,7 @@ const (
 	MorePorts     UnblockKind = "MORE_PORTS"     // these ports of the host are free, and so many more
 	OtherHost     UnblockKind = "OTHER_HOST"     // so many hosts come that could run the task
 	Patience      UnblockKind = "PATIENCE"       // nothing: if no better place opens, it goes where there is room
+	CoreBegins    UnblockKind = "CORE_BEGINS"    // the core of its gang begins, for which room is held
 )
 
 // Unblocker is a change that a task waits for.
@@ -129,7 +130,8 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	w.Binding, refused = c.binding(rank)
 	w.Blocked = p.cheapestBlocked(c)
 	if c.why.Rule == pool.RuleGang { // when the core has begun, the task is looked at again
-		if core := p.coreOfGang(c); core != nil { // else there is room held for it
+		w.Unblockers = []Unblocker{{Kind: CoreBegins}}
+		if core := p.coreOfGang(c); core != nil {
 			head, _ := core.queue.Min()
 			first, _ := p.WhyWaiting(head.task)
 			w.Unblockers = first.Unblockers

@@ -248,6 +248,8 @@ func unblockerWord(u *cycle.Unblocker) string {
 		return fmt.Sprintf("host %s takes work again", u.Host)
 	case cycle.ReconnectHost:
 		return fmt.Sprintf("the host manager of host %s connects again", u.Host)
+	case cycle.CoreBegins:
+		return "the core of its gang begins, for which room is held"
 	case cycle.MoreRoom:
 		if u.Room.IsZero() {
 			return fmt.Sprintf("the cluster has more for its pool to claim%s", with)

@@ -700,6 +700,7 @@ func TestOneIsNoneOfSeveral(t *testing.T) {
 		require.Regexp(t, "; of 1 host$", said[0])
 		require.Regexp(t, "^  1 (has|is|does|belongs) ", said[1])
 	}
+	require.Equal(t, "the core of its gang begins, for which room is held", unblockerWord(&cycle.Unblocker{Kind: cycle.CoreBegins}))
 	require.Equal(t, "1 more port free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MorePorts, Host: "s/a", FreePorts: 1}))
 	require.Equal(t, "1 more whole GPU free on host s/a", unblockerWord(&cycle.Unblocker{Kind: cycle.MoreGPUs, Host: "s/a", GPUs: 1, Milli: cluster.WholeGPU}))
 	require.Equal(t, "gpu_milli=300 more free on one GPU of host s/a, with what the one other that may go there first asks for",
