@@ -203,14 +203,22 @@ func (s *simulation) over() bool {
 // judged reports whether the checker knows all that was before, and so what may be.
 func (s *simulation) judged() bool { return s.config.present == nil }
 
-// settleTime is how long nothing has to move until it never will: longer than any task waits for a better place once others
-// do not come any more, and longer than room is held in vain.
-const settleTime = 15 * time.Minute
+// settleTime is how long nothing has to move until it never will: longer than room is held in vain. patientTime is how long
+// that has to be where a task rather waits than goes where there is room. Under sjf that may take hours: by its price it
+// waits longer for a host where launches came to nothing than they are held against that.
+const (
+	settleTime  = 15 * time.Minute
+	patientTime = 12 * time.Hour
+)
 
 // settled reports whether nothing is to come, nothing that runs will end, and nothing has moved for long. Holds may still
 // come and go for ever, each to expire in vain.
 func (s *simulation) settled() bool {
-	return !s.busy() && s.faults.idle() && s.clock.Now().Sub(s.moved) > settleTime
+	still := settleTime
+	if s.scheduler.patient {
+		still = patientTime
+	}
+	return !s.busy() && s.faults.idle() && s.clock.Now().Sub(s.moved) > still
 }
 
 // now returns the virtual time since the beginning of the trace.

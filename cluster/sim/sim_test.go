@@ -17,6 +17,9 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/sjf"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -176,6 +179,28 @@ func TestRefusedLaunchesAreNoFailures(t *testing.T) {
 	require.Positive(t, r.RunEnds["PENDING/LAUNCH_REFUSED"])
 	require.Equal(t, r.RunEnds["PENDING/LAUNCH_REFUSED"], r.Faults.Launches)
 	require.Zero(t, r.Turnaround.Count-r.Jobs)
+}
+
+// TestWhoIsPatientIsWaitedFor: under sjf a long task is in no hurry to go to a host where launches came to nothing, and the run goes on until it
+// does.
+func TestWhoIsPatientIsWaitedFor(t *testing.T) {
+	c := config(mixed(1, 1, 1, 0))
+	c.Model = sjf.Model{}
+	c.Workload.Jobs = &jobs{n: 1, make: func(int) *trace.Job {
+		j := mixedJob(rand.New(rand.NewPCG(1, 1)), 0, time.Second)
+		j.Spec.Instances, j.Spec.Priority, j.Spec.Task = 1, 0, cluster.TaskSpec{Processes: j.Spec.Task.Processes}
+		return j
+	}}
+	c.life = func(l hostmgr.Launch, p *fleet.Plan) {
+		if l.Run.Run <= 4 {
+			p.Fails = "no disk"
+		}
+	}
+	r := run(t, c)
+	clean(t, r)
+	require.EqualValues(t, 1, r.Tasks.Finished)
+	require.EqualValues(t, 5, r.Placements)
+	require.Greater(t, r.VirtualSeconds, settleTime.Seconds())
 }
 
 // A job that ends before its submission is acknowledged, which the scheduler does not live to do, is submitted once.
