@@ -94,9 +94,10 @@ type Checker struct {
 	starts map[cluster.RunID]struct{} // of jobs that exist
 
 	pools    map[cluster.PoolPath]*account
-	reserves bool             // some pool reserves something
-	there    map[string]int64 // at the last look, see capacity
-	short    map[string]bool  // of what more is reserved than there is, at the quiet moment
+	reserves bool                       // some pool reserves something
+	there    map[string]int64           // at the last look, see capacity
+	short    map[string]bool            // of what more is reserved than there is, at the quiet moment
+	waits    map[cluster.PoolPath]*line // at the quiet moment
 
 	waiting   int // tasks
 	bound     int // tasks

@@ -111,17 +111,48 @@ func (c *Checker) shortages() map[string]bool {
 	return short
 }
 
-// othersFirst reports whether others wait in the pool or below it that may go before the job: as urgent and older, or more urgent; of
-// another leaf, or of one that is fair or counts for how long tasks wait, any that have a share of their own.
+// line is the jobs of a leaf of which tasks wait, or copies of tasks.
+type line struct {
+	jobs  int
+	first *job // the most urgent of them, and of these the oldest
+}
+
+// lines returns that of each leaf where somebody waits. Complexity: jobs.
+func (c *Checker) lines() map[cluster.PoolPath]*line {
+	all := map[cluster.PoolPath]*line{}
+	for _, j := range c.jobs { // in any order: the first is the same
+		if j.waiting == 0 && !j.copyWaits() {
+			continue
+		}
+		l := all[j.spec.Pool]
+		if l == nil {
+			l = &line{first: j}
+			all[j.spec.Pool] = l
+		}
+		if l.jobs++; j.before(l.first) {
+			l.first = j
+		}
+	}
+	return all
+}
+
+// before reports whether the job is more urgent than the other, or as urgent and older.
+func (j *job) before(k *job) bool {
+	return j.spec.Priority > k.spec.Priority || j.spec.Priority == k.spec.Priority && j.uid < k.uid
+}
+
+// othersFirst reports whether others wait in the pool or below it that may go before the job, some of whose tasks wait: as urgent and
+// older, or more urgent; of another leaf, or of one that is fair or counts for how long tasks wait, any that have a share of their own.
+// So do copies of its own tasks. Complexity: the leaves.
 func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
-	for _, k := range c.jobs { // in any order: one or none
-		before := k.spec.Priority > j.spec.Priority || k.spec.Priority == j.spec.Priority && k.uid < j.uid ||
-			k != j && (k.spec.Pool != j.spec.Pool || c.account(j.spec.Pool).shared)
-		if (k.waiting > 0 && before || (k == j || before) && k.copyWaits()) && p.Covers(k.spec.Pool) {
+	for leaf, l := range c.waits { // in any order: one or none
+		switch {
+		case !p.Covers(leaf):
+		case leaf != j.spec.Pool, c.account(leaf).shared && l.jobs > 1, l.first.before(j):
 			return true
 		}
 	}
-	return false
+	return j.copyWaits()
 }
 
 // copyWaits reports whether a copy of one of the job's tasks waits, as those do.

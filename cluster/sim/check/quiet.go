@@ -16,6 +16,7 @@ func (c *Checker) Quiet() (looks int) {
 	if c.waiting == 0 {
 		return 0
 	}
+	c.waits = c.lines()
 	if c.reserves {
 		c.there = c.capacity()
 		c.short = c.shortages()
