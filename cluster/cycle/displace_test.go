@@ -683,6 +683,34 @@ func TestAHeldDeviceMayBecomeAnother(t *testing.T) {
 	require.Equal(t, []uint16{2}, s.state.Task(first).GPUs)
 }
 
+// TestRoomIsHeldWhereATaskCanRun: the host's manager cannot do any more what the task needs when the room that is held for it comes free.
+func TestRoomIsHeldWhereATaskCanRun(t *testing.T) {
+	for _, able := range []cluster.Capabilities{cluster.CanPorts | cluster.CanGroups, cluster.CanPorts} {
+		s := newShared(t)
+		m := cluster.Machine{Capacity: vector(4, 0), Capabilities: cluster.CanPorts | cluster.CanGroups}
+		s.machine(0, m)
+		s.pool("root/a", 0)
+		s.job("root/a", 1, 4)
+		s.settle()
+		first := cluster.MakeTaskKey(s.job("root/a", 1, 4, urgent(9), func(j *cluster.JobSpec) {
+			j.Task.Processes = []cluster.Process{{Name: "one", Command: []string{"true"}}, {Name: "two", Command: []string{"true"}}}
+		}), 0)
+		s.step()
+		require.NotNil(t, s.state.Task(first).Hold)
+		m.Capabilities = able
+		s.machine(0, m)
+		require.Equal(t, 1, s.leave())
+		out := s.step()
+		require.Len(t, out.Placements, 1)
+		if able&cluster.CanGroups != 0 {
+			require.Equal(t, first, out.Placements[0].Task)
+			continue
+		}
+		require.NotEqual(t, first, out.Placements[0].Task, "who left for it comes back")
+		require.Equal(t, []cluster.TaskKey{first}, out.Ended)
+	}
+}
+
 // A device that is held until another task on it ends keeps nobody from staying who has another one.
 func TestADeviceThatIsWaitedForLetsOthersStay(t *testing.T) {
 	s := newShared(t)

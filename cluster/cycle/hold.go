@@ -184,7 +184,7 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 		switch {
 		case h == nil || h.rec.State() != cluster.HostUp || now >= u.hold.Until:
 			hopeless = true
-		case come >= 0 && i >= come || come < 0 && !p.allows(u, h):
+		case u.row.needs&^h.rec.Capabilities != 0, come >= 0 && i >= come, come < 0 && !p.allows(u, h):
 			hopeless, free = hopeless || u.hold.Until != cluster.Forever, false // who may go nowhere else goes on waiting
 		case u.rests:
 			free = false
