@@ -73,7 +73,8 @@ func TestLawsOfPreemption(t *testing.T) {
 		seen.add(l.seen)
 	}
 	if first < last {
-		try(8454) // who leaves for a limit lets those stay whom an earlier pass of the plan asked to leave
+		try(8454)           // who leaves for a limit lets those stay whom an earlier pass of the plan asked to leave
+		try(14184833086771) // which GPUs a user claims next is the same whoever of his runs, or two tasks leave for each other for ever
 	}
 	for seed := first; seed <= last && (seen.preempting < preempting || seen.gangs < gangs); seed++ {
 		try(seed)

@@ -93,7 +93,9 @@ func (w *walk) reckon(wants, may []int64) {
 	for _, l := range lines { // what rounding to whole tasks leaves over
 		for _, i := range l.running {
 			v := w.request[i]
-			subTimes(left, v, count(v, left, q.groups[i].Running-stay[i]))
+			n := count(v, left, q.groups[i].Running-stay[i])
+			subTimes(left, v, n)
+			stay[i] += n
 		}
 		for _, i := range l.waiting {
 			v := w.request[i]
@@ -104,12 +106,9 @@ func (w *walk) reckon(wants, may []int64) {
 	}
 	next := w.vector(nil) // the most that one asks for who is the next of its party
 	for _, l := range lines {
-		for _, i := range l.waiting {
-			if v := w.request[i]; may[i] > 0 && lacking(v, wants) < 0 { // else it never fits
-				for d, amount := range v {
-					next[d] = max(next[d], times(amount, max(1, q.groups[i].Core)))
-				}
-				break
+		if i := w.next(l, wants, may, stay); i >= 0 {
+			for d, amount := range w.request[i] {
+				next[d] = max(next[d], times(amount, max(1, q.groups[i].Core)))
 			}
 		}
 	}
@@ -120,6 +119,24 @@ func (w *walk) reckon(wants, may []int64) {
 	for d := range wants {
 		wants[d] -= max(0, left[d])
 	}
+}
+
+// next returns the group of which a task of the line comes next, or −1. What runs now and would not stay goes
+// before others of its priority, as it will when it waits: who runs makes no difference.
+func (w *walk) next(l line, wants, may, stay []int64) int32 {
+	next := int32(-1)
+	for _, i := range l.waiting {
+		if may[i] > 0 && lacking(w.request[i], wants) < 0 { // else it never fits
+			next = i
+			break
+		}
+	}
+	for _, i := range l.running {
+		if stay[i] < w.q.groups[i].Running && (next < 0 || w.ranks[i].priority >= w.ranks[next].priority) {
+			return i
+		}
+	}
+	return next
 }
 
 // reckonLine subtracts what would be below the part of a line from left. First come waiting tasks, on top of

@@ -83,6 +83,26 @@ func TestWhoHasWhatRoundingLeavesChangesNoShare(t *testing.T) {
 	require.Equal(t, status(26, 39, 7, 20).Shares, status(25, 40, 7, 21).Shares)
 }
 
+// TestWhoIsNextIsTheSameWhoeverRuns: of three CPUs ann has two and bob one. A job of his that has two leaves one to her, and waits then before
+// his other job, which asks for GPUs. If he claimed these while it runs, and not while it waits, the parts would be others each time, and tasks
+// be stopped for each other in turn for ever.
+func TestWhoIsNextIsTheSameWhoeverRuns(t *testing.T) {
+	capacity, gpu := cpuMemory(100, 100), cpu(1)
+	capacity.Fixed[cluster.GPU], gpu.Fixed[cluster.GPU] = 8, 2
+	leaf := claims("root/a", cluster.CPU, 0, 3, 1)
+	leaf.Order = cluster.FairUsers
+	claim := func(ann, bob int64) cluster.Resources {
+		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, capacity)
+		others, first, ahead := batch(0, 3, cpu(1), ann, 5-ann), batch(0, 0, cpu(1), bob, 0), batch(0, 2, cpu(1), 0, 2-bob)
+		ahead.Ahead = true
+		a.SetQueue(leaf.Path, []pool.Group{owned(others, 1, "ann"), owned(first, 2, "bob"), owned(batch(0, 1, gpu, 0, 8), 3, "bob"), owned(ahead, 2, "bob")})
+		a.Run(10)
+		return a.Tree().Claim(leaf.Path)
+	}
+	require.Equal(t, claim(2, 1), claim(1, 2))
+	require.Equal(t, cpu(3), claim(2, 1))
+}
+
 // TestWhoNeverFitsBelowALimitClaimsNothing: nor does it take from the part of its user, since it can have none of that.
 func TestWhoNeverFitsBelowALimitClaimsNothing(t *testing.T) {
 	leaf := claims("root/a", cluster.CPU, 0, 10, 1)
