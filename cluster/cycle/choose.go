@@ -478,7 +478,7 @@ func (s *search) try(i int, price flowgraph.Cost) {
 	if !s.most.takes(s.host, s.class.row.task) {
 		return
 	}
-	more := i + s.largest.times(s.class.row.task.Resources.Sub(s.room.left())) // they only get dearer
+	more := i + s.largest.times(shortage(s.class.row.task.Resources, s.room.left())) // they only get dearer
 	if more > len(s.bundles) || price+s.sums[more]-s.sums[i] > s.best {
 		return
 	}

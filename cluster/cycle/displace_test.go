@@ -106,6 +106,21 @@ func (s *shared) running(jobs ...cluster.JobUID) (n int) {
 	return n
 }
 
+// TestRoomIsMadeWhereTheHostHasShrunk: a host has come back with less memory than its tasks have. Who asks for a CPU and no memory has
+// one made free there all the same.
+func TestRoomIsMadeWhereTheHostHasShrunk(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(2, 4))
+	s.job("root/a", 1, 1, urgent(2), func(s *cluster.JobSpec) { s.Task.Resources = vector(1, 4) })
+	low := s.job("root/a", 1, 1)
+	s.settle()
+	s.emit(&cluster.HostReported{ID: h, Machine: cluster.Machine{Capacity: vector(2, 2)}})
+	s.job("root/a", 1, 1, urgent(1))
+	s.step()
+	require.Equal(t, []cluster.TaskKey{cluster.MakeTaskKey(low, 0)}, s.in(cluster.TaskPreempting))
+}
+
 // A pool that has borrowed more than it is entitled to divides that among its own all the same: what one of them gives another takes nothing
 // from those outside.
 func TestAPoolWithMoreThanItsPartDividesIt(t *testing.T) {

@@ -323,7 +323,7 @@ func (r *row) leaves() []*leaf {
 func withRoom(rec *cluster.Host, task *cluster.TaskSpec) *cluster.Host {
 	out := *rec
 	out.Withheld, out.GPUWithheld, out.PortsWithheld = cluster.Resources{}, nil, nil
-	out.Allocated = rec.Allocated.Sub(task.Resources.Sub(rec.Free()).Positive())
+	out.Allocated = rec.Allocated.Sub(shortage(task.Resources, rec.Free()))
 	if !task.GPU.IsZero() && task.GPU.Fit(rec.GPUs, rec.GPUFree, 1) == 0 {
 		out.GPUFree = slices.Clone(rec.GPUFree)
 		for i := range out.GPUFree {

@@ -140,7 +140,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		return d.startAt(c, h), true
 	}
 	w := d.want(q, h)
-	lack := task.Resources.Sub(room.left()).Positive()
+	lack := shortage(task.Resources, room.left())
 	var most amounts
 	for _, t := range h.tenants { // those who leave already count, too
 		if w.giving[t.group.index] != staysOn {

@@ -197,7 +197,7 @@ func (d *displacer) lack(c *class, h *host, limit int64) (lack, places int64, ok
 		return 0, 0, false
 	}
 	promise := d.promised(h)
-	return dominant(c.row.task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity), places, true
+	return dominant(shortage(c.row.task.Resources, promise.left()), h.rec.Capacity), places, true
 }
 
 // emptied returns what the host would have left if all were gone but two kinds: those for whom room is held,

@@ -271,7 +271,7 @@ func (p *Planner) suffices(c *class, those []contender) bool {
 		if c.row.key.revocable {
 			room = h.rec.Spare()
 		}
-		if needs.Sub(room).Positive().IsZero() && len(p.moreOn(c, h, slices.Clone(those), nil, false)) == 0 {
+		if needs.Fits(room) && len(p.moreOn(c, h, slices.Clone(those), nil, false)) == 0 {
 			return true
 		}
 	}
