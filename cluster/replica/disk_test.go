@@ -10,6 +10,9 @@ import (
 // impatient has a member find out soon that its disk hangs.
 func impatient(r *running) { r.disk.patience = 2 * election }
 
+// patient has a member whose elections are short wait for its disk all the same: a busy machine's takes longer than they do.
+func patient(r *running) { r.disk.patience = patience }
+
 // A leader whose disk hangs without an error makes room for another one, and stands by when its disk goes on. What waited for the disk is in
 // the history or not, as all have it.
 func TestADiskThatHangs(t *testing.T) {

@@ -31,7 +31,7 @@ import (
 func alone(t *testing.T, records int, killed bool) (g *group, dir string) {
 	g = newGroup(t, 1)
 	g.every, g.election = 20, 50*time.Millisecond
-	g.start(0)
+	g.startWith(0, patient)
 	_, term := g.lead()
 	_, err := write(term, records)
 	require.NoError(t, err)
@@ -54,6 +54,7 @@ func known(t *testing.T, g *group, dir string, change func(dir string)) (seq uin
 	if err != nil {
 		return 0, err
 	}
+	patient(&running{Member: m})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ended := make(chan error, 1)
