@@ -664,10 +664,13 @@ func TestVolumesOfAnOldMaster(t *testing.T) {
 // TestVolumesOfAnOldAgent: a master that could say how operations went refuses those that are to be told of on an agent that is older.
 func TestVolumesOfAnOldAgent(t *testing.T) {
 	k := newTalk(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
-	offer := func(id, more string) {
+	says := func(id, more string) {
 		k.say <- strings.Replace(fmt.Sprintf(factOffer, id, 1.0), `"role":"*"}}]}]`,
 			`"role":"eng"}},{"name":"disk","type":"SCALAR","scalar":{"value":1000.0},"allocation_info":{"role":"eng"}`+more+
 				`}],"allocation_info":{"role":"eng"}}]`, 1)
+	}
+	offer := func(id, more string) {
+		says(id, more)
 		k.d.comesTo(t, func() bool { return k.d.offers[id] != nil })
 	}
 	refused := func(call []byte) {
@@ -702,7 +705,7 @@ func TestVolumesOfAnOldAgent(t *testing.T) {
 	go func() { deleted <- k.d.DeleteVolume(t.Context(), "h0", "w") }()
 	refused(k.awaits(t, "ACCEPT"))
 	k.d.comesTo(t, func() bool { return k.d.byName["h0"].mute })
-	offer("o-4", volume)
+	says("o-4", volume) // which is used at once
 	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
 	require.NoError(t, <-deleted)
 }
