@@ -26,7 +26,8 @@ const forecastHelp = `Say when the tasks that wait will start: take a snapshot o
 of the scheduler. Nothing is changed. Times count from now, or from the last change
 in the file's snapshot.
 
-With --submit it is said, too, of jobs that are submitted at that moment, or changed.
+With --submit it is said, too, of jobs that are submitted at that moment. Those that
+are there already are updated, as by job update, and a line says so.
 
 Tasks of batch jobs run as long as others of the same work did (the label "work" of
 their jobs), at the median; those that run already as long as the median of those
@@ -72,6 +73,7 @@ func newClusterForecastCommand(a *app) *cobra.Command {
 				if err := serve.SubmitTo(state, now, specs); err != nil {
 					return exitError{exitRefused, errors.New(strings.Join(words.Problems(err), "\nsluice: "))}
 				}
+				a.noteKnown(specs, before, state)
 			}
 			return a.runForecast(cmd.Context(), &f, state, now)
 		},
@@ -115,6 +117,25 @@ func (a *app) forecastState(ctx context.Context, path string) (*cluster.State, e
 		return nil, err
 	}
 	return serve.ReadSnapshot(&snapshot, cluster.Time(time.Now().UnixNano()))
+}
+
+// noteKnown says what was done with those jobs of a file that were there before.
+func (a *app) noteKnown(specs []*sluicev1.JobSpec, before *cluster.Snapshot, state *cluster.State) {
+	for _, spec := range specs {
+		old := before.JobByName(cluster.JobID(spec.GetName()))
+		if old == nil {
+			continue
+		}
+		now := state.JobByName(old.Spec.Name)
+		what := "with the same contents: nothing is changed"
+		switch {
+		case now.Version != old.Version:
+			what = fmt.Sprintf("and is taken to be updated to version %d, as by `sluice job update`; shown is what waits now, and not what the update replaces later", now.Version)
+		case old.Stopping || old.State().Terminal():
+			what = fmt.Sprintf("with the same contents, and has ended or is being stopped: nothing is started; once it is deleted (`sluice job delete %s`) it can be submitted again", old.Spec.Name)
+		}
+		fmt.Fprintf(a.err, "sluice: job %s is there already, %s\n", old.Spec.Name, what)
+	}
 }
 
 // runForecast says what becomes of a state from a moment on.

@@ -69,6 +69,14 @@ task:
 	require.Equal(t, exitRefused, a.code)
 	require.Equal(t, "sluice: specs[0].pool: is \"root/nowhere\": there is no such pool\n", a.err)
 
+	// Jobs that are there already: nothing is done with the one, and the other is updated.
+	again := strings.Replace(naps, `sleep, "1"`, `sleep, "2"`, 1)
+	a = try(t, again, "cluster", "forecast", "--snapshot", file, "--submit", "-")
+	require.Zero(t, a.code, a.err)
+	require.Contains(t, a.err, "sluice: job nap is there already, with the same contents: nothing is changed\n")
+	require.Contains(t, a.err, "sluice: job never is there already, and is taken to be updated to version 2, as by `sluice job update`; "+
+		"shown is what waits now, and not what the update replaces later\n")
+
 	broken := filepath.Join(t.TempDir(), "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("{}\n"), 0o600))
 	for text, args := range map[string][]string{
