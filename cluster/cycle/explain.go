@@ -38,7 +38,7 @@ type Waiting struct {
 // Tally counts the hosts that were ruled out for one reason.
 type Tally struct {
 	Reason HostReason
-	Detail string // the dimension or the rule, "" where the reason has none
+	Detail string // the dimension or the rules, "" where the reason has none
 	Hosts  int
 }
 
@@ -220,14 +220,23 @@ func (p *Planner) coreOfGang(c *class) *class {
 // tally counts all hosts by what rules them out for a task of the row.
 func (p *Planner) tally(r *row) (hosts int, tally []Tally) {
 	counts := map[verdict]int{}
+	labels := r.rule.labels()
 	for _, h := range p.hosts.byIndex {
-		if v := r.judge(h); v != absent {
-			counts[v]++
-			hosts++
+		v := r.judge(h)
+		if v == absent {
+			continue
+		}
+		counts[v]++
+		hosts++
+		if v == mismatch {
+			labels.Count(h.rec)
 		}
 	}
 	for v, n := range counts { // sorted below
 		reason, detail := r.reason(v)
+		if v == mismatch {
+			detail = labels.String()
+		}
 		tally = append(tally, Tally{reason, detail, n})
 	}
 	slices.SortFunc(tally, func(a, b Tally) int {

@@ -169,7 +169,7 @@ func TestExplainsWhatWaits(t *testing.T) {
 	require.Equal(t, 2, why.Tasks)
 	require.Equal(t, 5, why.Hosts)
 	require.Equal(t, []cycle.Tally{
-		{Reason: cycle.HostMismatch, Hosts: 1},
+		{Reason: cycle.HostMismatch, Detail: "disk=ssd", Hosts: 1},
 		{Reason: cycle.HostDraining, Hosts: 1},
 		{Reason: cycle.HostFull, Detail: "memory_bytes", Hosts: 1},
 		{Reason: cycle.HostTooSmall, Detail: "cpu_milli", Hosts: 1},
@@ -180,6 +180,28 @@ func TestExplainsWhatWaits(t *testing.T) {
 	require.Equal(t, []cycle.Unblocker{{Kind: cycle.ResumeHost, Host: drained}, {
 		Kind: cycle.MoreRoom, Host: drained, Room: vector(0, 20), Ahead: 1,
 	}}, why.Unblockers, "it has room for one of two")
+}
+
+// Of several constraints those are named that rule hosts out, soft ones as long as they hold as if they were hard.
+func TestExplainsWhichConstraints(t *testing.T) {
+	w := newWorld(t)
+	ssd := cluster.KeyValue{Key: "disk", Value: "ssd"}
+	has := func(l cluster.KeyValue) cluster.Constraint {
+		return cluster.Constraint{Label: l, Comparison: cluster.Greater}
+	}
+	w.host(0, vector(1000, 100), cluster.KeyValue{Key: "os", Value: "linux"})
+	w.host(1, vector(1000, 100), ssd, cluster.KeyValue{Key: "os", Value: "linux"})
+	w.submit(cluster.JobSpec{
+		Instances: 1, Task: cluster.TaskSpec{Resources: vector(1, 1)},
+		Constraint: &cluster.Constraint{Op: cluster.And, Terms: []cluster.Constraint{has(ssd), has(cluster.KeyValue{Key: "os", Value: "linux"})}},
+		Preferences: []cluster.SoftConstraint{{
+			Constraint: has(cluster.KeyValue{Key: "near", Value: "data"}), Soft: cluster.Soft{Timeout: time.Hour, Penalty: time.Minute},
+		}},
+	})
+	w.cycle()
+	why, waits := w.planner.WhyWaiting(cluster.MakeTaskKey(1, 0))
+	require.True(t, waits)
+	require.Equal(t, []cycle.Tally{{Reason: cycle.HostMismatch, Detail: "near=data (2), disk=ssd (1)", Hosts: 2}}, why.Tally)
 }
 
 func TestNothingChangedMeansNoSolve(t *testing.T) {

@@ -161,16 +161,7 @@ func selection(labels []cluster.KeyValue) string {
 func (l *labels) bind(r *rule, c *cluster.Constraint, own *labelSet) {
 	c.Any(func(c *cluster.Constraint) bool {
 		if c.Op == cluster.TaskLabel {
-			what := c.Label.Key + "=" + c.Label.Value
-			if c.AnyValue {
-				what = c.Label.Key
-			}
-			domain := c.Domain
-			if domain == "" {
-				domain = cluster.DomainHost
-			}
-			name := fmt.Sprintf("tasks with %s per %s %c %d", what, domain, "<=>"[c.Comparison], c.Count)
-			l.leaf(r, c, own, &leaf{compare: c.Comparison, number: int64(c.Count), name: name},
+			l.leaf(r, c, own, &leaf{compare: c.Comparison, number: int64(c.Count), name: c.Words()},
 				selector{labels: []cluster.KeyValue{c.Label}, anyValue: c.AnyValue})
 		}
 		return false
@@ -297,6 +288,18 @@ func (r *rule) refusal(rec *cluster.Host) verdict {
 		return outside
 	}
 	return mismatch
+}
+
+// labels begins to count the hosts that the job's hard rules, each by itself, keep the tasks off by their labels.
+func (r *rule) labels() (counts cluster.Refusals) {
+	if r != nil {
+		for _, c := range r.hard {
+			if c != r.hosts {
+				counts.Demand(c)
+			}
+		}
+	}
+	return counts
 }
 
 // mayTake reports whether the host takes work, and the job's constraint and its pool allow it, whatever tasks

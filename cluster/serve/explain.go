@@ -213,7 +213,10 @@ func explainHome(in *cluster.Snapshot, w *sluicev1.WaitingExplanation, t *cluste
 		} else if !h.Meets(within) {
 			tally.Reason = string(cycle.HostOutside)
 		} else if !h.Opens(spec.Constraint, within) {
-			tally.Reason = string(cycle.HostMismatch)
+			var labels cluster.Refusals
+			labels.Demand(spec.Constraint)
+			labels.Count(h)
+			tally.Reason, tally.Detail = string(cycle.HostMismatch), labels.String()
 		} else if missing := spec.NeedsFor(task) &^ h.Capabilities; missing != 0 {
 			tally.Reason, tally.Detail = string(cycle.HostIncapable), missing.First().String()
 		} else if lacking := task.Resources.Lacking(h.Capacity); len(lacking) > 0 {
@@ -420,8 +423,11 @@ func predicate(c *sluicev1.HostTally) string {
 	if c.Detail == "ports" {
 		reason = strings.Replace(reason, "too little", "too few", 1)
 	}
-	if strings.Contains(reason, "%s") {
+	switch {
+	case strings.Contains(reason, "%s"):
 		reason = fmt.Sprintf(reason, c.Detail)
+	case c.Detail != "":
+		reason += ": " + c.Detail
 	}
 	return reason
 }

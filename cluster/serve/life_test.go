@@ -662,7 +662,7 @@ func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 	spec := *a.Snapshot().Job(1).Spec
 	spec.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: cluster.LabelHostname, Value: "s/h"}, Comparison: cluster.Equal}
 	a.emit(t, &cluster.JobUpdated{Job: 1, Spec: &spec}, &cluster.TaskUpdated{Task: k, Version: a.Snapshot().Job(1).Version + 1})
-	require.Contains(t, explain().Summary, "it runs on host s/h only, which does not meet the constraints\n")
+	require.Contains(t, explain().Summary, "it runs on host s/h only, which does not meet the constraints: no hostname=s/h\n")
 	p := *a.Snapshot().Pool(cluster.DefaultPool)
 	p.Hosts = []cluster.KeyValue{{Key: cluster.LabelHostname, Value: "s/other"}}
 	a.emit(t, &cluster.PoolPut{Pool: p})

@@ -432,7 +432,7 @@ func TestExplain(t *testing.T) {
 	a.submit(t, sleepJob("second"))
 	for job, want := range map[string]struct{ reason, host, detail string }{
 		"huge":   {"NO_HOST_FITS", "TOO_SMALL", "cpu_milli"},
-		"picky":  {"NO_HOST_FITS", "CONSTRAINT_MISMATCH", ""},
+		"picky":  {"NO_HOST_FITS", "CONSTRAINT_MISMATCH", "zone=z9"},
 		"second": {"NO_ROOM", "NO_ROOM", "cpu_milli"},
 	} {
 		var w *sluicev1.WaitingExplanation

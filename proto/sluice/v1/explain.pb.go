@@ -186,7 +186,7 @@ type HostTally struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Hosts  uint64                 `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// Which dimension or constraint, where the reason has one.
+	// Which dimension or constraints, where the reason has one.
 	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
