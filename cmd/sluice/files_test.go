@@ -74,6 +74,7 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 	require.Equal(t, "sluice: pool \"root/a\": spec.resources[0].reservation: is 5000: the limit is 4000\n", refused.err)
 	text := file("pool", "file", "root/a")
 	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
+	require.Contains(t, text, "- dimension: cpu\n  reservation: 500m\n  limit: 4\n")
 	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)
 	require.Equal(t, strings.Replace(text, "version 1", "version 2", 1), file("pool", "file", "root/a"))
 	require.Zero(t, finish())

@@ -252,13 +252,13 @@ func TestWordsForWhatFlagsTake(t *testing.T) {
 func TestMisspeltDimensions(t *testing.T) {
 	noSettings(t)
 	file := "path: root/a\nresources:\n"
-	for _, name := range []string{"cpu_milli", "cpu_mili", "memory", "licence"} {
+	for _, name := range []string{"cpu_milli", "cpu_mili", "network", "licence", "memory"} {
 		file += "- {dimension: " + name + ", reservation: 1}\n"
 	}
 	a := try(t, file, "pool", "create", "--file", "-", "--server", "127.0.0.1:1")
 	require.Equal(t, exitUnavailable, a.code)
 	require.Contains(t, a.err, `sluice: resources[1].dimension: "cpu_mili" is taken for the name of a named resource: did you mean "cpu_milli"?`)
-	require.Contains(t, a.err, `sluice: resources[2].dimension: "memory" is taken for the name of a named resource: did you mean "memory_bytes"?`)
+	require.Contains(t, a.err, `sluice: resources[2].dimension: "network" is taken for the name of a named resource: did you mean "network_bytes_per_second"?`)
 	require.Equal(t, 2, strings.Count(a.err, "did you mean"))
 	a = try(t, "path: root/b\n---\n"+file, "pool", "create", "--file", "-", "--server", "127.0.0.1:1")
 	require.Contains(t, a.err, `sluice: pool "root/a": resources[1].dimension: `)

@@ -41,6 +41,7 @@ func (d *decoder) message(m protoreflect.Message, what string, node ast.Node, de
 	if depth == 0 && d.answer(schema, pairs) {
 		return
 	}
+	in := dimensionAmong(m, pairs)
 	for _, p := range pairs {
 		key, ok := d.key(p)
 		if !ok {
@@ -55,8 +56,35 @@ func (d *decoder) message(m protoreflect.Message, what string, node ast.Node, de
 			d.problem(p.Key, "%q and %q exclude each other: give one", keyOf(m.WhichOneof(one)), key)
 			continue
 		}
-		d.field(m, fd, p.Value, depth)
+		switch {
+		case in != nil && fd.FullName() == dimensionField:
+			m.Set(fd, protoreflect.ValueOfString(in.name))
+		case in != nil && isAmountOfDimension(fd):
+			if d.refused(p.Value) {
+				continue
+			}
+			if v, ok := d.amount(key, in.unit, p.Value); ok {
+				m.Set(fd, v)
+			}
+		default:
+			d.field(m, fd, p.Value, depth)
+		}
 	}
+}
+
+// dimensionAmong returns the fixed dimension of which a message gives amounts, nil if it gives none of one.
+func dimensionAmong(m protoreflect.Message, pairs []*ast.MappingValueNode) *dimension {
+	if m.Descriptor().FullName() != dimensioned {
+		return nil
+	}
+	for _, p := range pairs {
+		k, _ := p.Key.(*ast.StringNode)
+		v, ok := p.Value.(*ast.StringNode)
+		if ok && k != nil && k.Value == "dimension" {
+			return dimensionOf(v.Value)
+		}
+	}
+	return nil
 }
 
 // answer reports, as one problem, a document that is what `get -o yaml` prints, with a state beside the spec: none of its keys are of a

@@ -6,6 +6,7 @@
 //
 //   - a field with a unit in its name loses the unit, and takes a number with a unit: cpu_milli is `cpu: 500m` or
 //     `cpu: 0.5`, memory_bytes is `memory: 64Mi`. The table is in units.go;
+//   - a dimension of a pool may lose its unit in the same way, and then amounts of it have one: `dimension: memory, limit: 4Gi`;
 //   - a duration is written as in Go, `1m30s`, and a time as in RFC 3339, `2026-05-01T12:00:00Z`;
 //   - an enumeration's value is written in lower case without the name of the enumeration: `type: batch`;
 //   - a message that holds nothing but one list is written as that list: `argv: [sort, -u]`;

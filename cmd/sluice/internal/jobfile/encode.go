@@ -49,12 +49,25 @@ func document(m protoreflect.Message) (any, error) {
 	}
 	pairs := yaml.MapSlice{}
 	fields := m.Descriptor().Fields()
+	var in *dimension
+	if m.Descriptor().FullName() == dimensioned {
+		in = dimensionOf(m.Get(fields.ByName("dimension")).String())
+	}
 	for i := range fields.Len() {
 		fd := fields.Get(i)
 		if !m.Has(fd) {
 			continue
 		}
-		v, err := valueOf(fd, m.Get(fd))
+		var v any
+		var err error
+		switch {
+		case in != nil && fd.FullName() == dimensionField:
+			v = in.key
+		case in != nil && isAmountOfDimension(fd):
+			v = in.text(m.Get(fd).Int())
+		default:
+			v, err = valueOf(fd, m.Get(fd))
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -90,14 +103,19 @@ func valueOf(fd protoreflect.FieldDescriptor, v protoreflect.Value) (any, error)
 	return single(fd, v)
 }
 
+// text is an amount, as a number where it is one, which has no quotes then.
+func (u unit) text(amount int64) any {
+	text := u.format(amount)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	return text
+}
+
 // single is the value of one element of a field.
 func single(fd protoreflect.FieldDescriptor, v protoreflect.Value) (any, error) {
 	if u, is := units[fd.FullName()]; is {
-		text := u.format(v.Int())
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n, nil // without quotes
-		}
-		return text, nil
+		return u.text(v.Int()), nil
 	}
 	switch fd.Kind() {
 	case protoreflect.MessageKind:

@@ -156,6 +156,54 @@ func TestPools(t *testing.T) {
 	require.Equal(t, sluicev1.PoolResource_STATIC, got[0].Resources[0].Mode)
 }
 
+// Amounts of a pool are given as those of a task, or as whole numbers in the unit of the dimension's own name.
+func TestAmountsOfPools(t *testing.T) {
+	read := func(resource string) (*sluicev1.PoolResource, error) {
+		pools, err := Pools("f", []byte("path: root/a\nresources: [{"+resource+"}]\n"))
+		if err != nil {
+			return nil, err
+		}
+		return pools[0].Resources[0], nil
+	}
+	for text, want := range map[string]struct {
+		dimension          string
+		reservation, limit int64
+		written            string
+	}{
+		"dimension: cpu, reservation: 2.5, limit: 4":                   {"cpu_milli", 2500, 4000, "cpu\n  reservation: 2500m\n  limit: 4\n"},
+		"reservation: 500m, limit: '60', dimension: cpu":               {"cpu_milli", 500, 60_000, "cpu\n  reservation: 500m\n  limit: 60\n"},
+		"dimension: cpu_milli, reservation: 500, limit: 60000":         {"cpu_milli", 500, 60_000, "cpu\n  reservation: 500m\n  limit: 60\n"},
+		"dimension: memory, reservation: 4Gi, limit: 16G":              {"memory_bytes", 4 << 30, 16e9, "memory\n  reservation: 4Gi\n  limit: 16G\n"},
+		"dimension: memory_bytes, reservation: 4Gi, limit: 4294967297": {"memory_bytes", 4 << 30, 1<<32 + 1, "memory\n  reservation: 4Gi\n  limit: 4294967297\n"},
+		"dimension: disk, reservation: 1.5Ti, limit: 2Ti":              {"disk_bytes", 3 << 39, 2 << 40, "disk\n  reservation: 1536Gi\n  limit: 2Ti\n"},
+		"dimension: gpu, reservation: 0.25, limit: 2":                  {"gpu_milli", 250, 2000, "gpu\n  reservation: 250m\n  limit: 2\n"},
+		"dimension: network_per_second, reservation: 1Mi, limit: 10Mi": {"network_bytes_per_second", 1 << 20, 10 << 20, "network_per_second\n  reservation: 1Mi\n  limit: 10Mi\n"},
+		"dimension: licence, reservation: 2, limit: 3":                 {"licence", 2, 3, "licence\n  reservation: 2\n  limit: 3\n"},
+	} {
+		got, err := read(text)
+		require.NoError(t, err, text)
+		require.Equal(t, []any{want.dimension, want.reservation, want.limit}, []any{got.GetDimension(), got.GetReservation(), got.GetLimit()}, text)
+		file, err := Format(&sluicev1.PoolSpec{Resources: []*sluicev1.PoolResource{got}})
+		require.NoError(t, err, text)
+		require.Equal(t, "resources:\n- dimension: "+want.written, string(file), text)
+	}
+	for text, want := range map[string]string{
+		"dimension: cpu_milli, reservation: 2.5":  `f:2:49: reservation: "2.5" is not a whole number of thousandths: with ` + "`dimension: cpu`" + ` it may be 2, 0.5 or 500m`,
+		"dimension: gpu_milli, limit: 500m":       "with `dimension: gpu` it may be",
+		"dimension: cpu, reservation: 4Gi":        `reservation: "4Gi" is not an amount such as 2, 0.5 or 500m`,
+		"dimension: memory, limit: 4GB":           `limit: "4GB": unknown unit "GB"`,
+		"dimension: licence, limit: 4Gi":          "limit: expected a whole number",
+		"dimension: memory, reservation: ":        "f:2:45: has no value",
+		"dimension: memory, reservation: [1]":     "reservation: expected an amount",
+		"dimension: memory, share: 1Ki, limit: 1": "share: expected a whole number",
+		"dimension: [memory], limit: 1Ki":         "dimension: expected a text",
+	} {
+		_, err := read(text)
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "\nf:2:45: has no value", "said twice")
+	}
+}
+
 // What stands behind a separator that nothing stands before is read all the same, wherever that is, and its place is told.
 func TestEmptyDocuments(t *testing.T) {
 	empty := []string{"", "---\n", "---\n---\n", "\n---\n\n---\n", "# c\n---\n# c\n---\n# c\n---\n", "---\n...\n---\n", "---\n---\n...\n---\n---\n"}
@@ -337,6 +385,10 @@ func TestFormatIsDocumented(t *testing.T) {
 	for name, u := range units {
 		require.Contains(t, section, "`"+string(name.Name())+"`")
 		require.Contains(t, section, "`"+u.key+"`")
+	}
+	for _, d := range dimensions {
+		require.Contains(t, section, "`"+d.name+"`")
+		require.Contains(t, section, "`"+d.key+"`")
 	}
 }
 

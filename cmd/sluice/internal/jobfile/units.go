@@ -30,6 +30,57 @@ var units = map[protoreflect.FullName]unit{
 	"sluice.v1.TaskSpec.log_limit_bytes":                 {"log_limit", ParseBytes, formatBytes},
 }
 
+// dimension says how a file gives a fixed dimension of a pool, and amounts of it: as a job gives what a task asks for. Its own name is
+// taken as well, and then amounts are in the unit of that.
+type dimension struct {
+	name string
+	unit
+}
+
+// dimensions are the fixed ones. Amounts of others are whole numbers.
+var dimensions = []dimension{
+	{"cpu_milli", unit{"cpu", ParseMilli, formatMilli}},
+	{"memory_bytes", unit{"memory", ParseBytes, formatBytes}},
+	{"disk_bytes", unit{"disk", ParseBytes, formatBytes}},
+	{"gpu_milli", unit{"gpu", ParseMilli, formatMilli}},
+	{"network_bytes_per_second", unit{"network_per_second", ParseBytes, formatBytes}},
+}
+
+// The message that names a dimension, its field for that, and those that are amounts of it.
+const (
+	dimensioned     = "sluice.v1.PoolResource"
+	dimensionField  = dimensioned + ".dimension"
+	reservationHere = dimensioned + ".reservation"
+	limitHere       = dimensioned + ".limit"
+)
+
+func isAmountOfDimension(fd protoreflect.FieldDescriptor) bool {
+	return fd.FullName() == reservationHere || fd.FullName() == limitHere
+}
+
+// dimensionOf returns the fixed dimension that has the name, or that a file calls so; nil if there is none.
+func dimensionOf(word string) *dimension {
+	for _, d := range dimensions {
+		switch word {
+		case d.key:
+			return &d
+		case d.name:
+			if strings.HasSuffix(d.name, "_milli") { // in which 2 and 2.5 would be thousandths and whole ones
+				key := d.key
+				d.parse = func(s string) (int64, error) {
+					n, err := strconv.ParseInt(s, 10, 64)
+					if err != nil {
+						err = fmt.Errorf("%q is not a whole number of thousandths: with `dimension: %s` it may be 2, 0.5 or 500m", brief(s), key)
+					}
+					return n, err
+				}
+			}
+			return &d
+		}
+	}
+	return nil
+}
+
 var (
 	number   = regexp.MustCompile(`^([+-]?[0-9]{1,25}(?:\.[0-9]{1,25})?)([A-Za-z]*)$`)
 	errRange = errors.New("is out of range")
