@@ -423,6 +423,13 @@ func (t ServerTLS) problem() error {
 
 // reachable refuses addresses that others could reach or listen to, if nothing is encrypted.
 func reachable(address string, encrypted bool, setting string) error {
+	if strings.Contains(address, "://") {
+		write := "an address such as 127.0.0.1:7461"
+		if u, err := url.Parse(address); err == nil && u.Hostname() != "" && u.Port() != "" {
+			write = u.Host
+		}
+		return fmt.Errorf("%q is a URL, and has to be HOST:PORT: write %s", address, write)
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is not an address such as 127.0.0.1:7461", address)

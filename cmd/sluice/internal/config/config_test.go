@@ -166,6 +166,18 @@ func TestRefusals(t *testing.T) {
 			args: []string{"--server=10.1.2.3:5"},
 			want: []string{`server: "10.1.2.3:5" is not on this machine`, "set tls.ca (--ca, SLUICE_TLS_CA) (from flag --server)"},
 		},
+		"url": {
+			env:  map[string]string{"SLUICE_SERVER": "https://sched.example.org:7461/"},
+			want: []string{`server: "https://sched.example.org:7461/" is a URL, and has to be HOST:PORT: write sched.example.org:7461 (from environment SLUICE_SERVER)`},
+		},
+		"url without a port": {
+			args: []string{"--server=http://localhost"},
+			want: []string{`server: "http://localhost" is a URL, and has to be HOST:PORT: write an address such as 127.0.0.1:7461 (from flag --server)`},
+		},
+		"url to listen at": {
+			file: "scheduler: {listen: 'http://[::1]:5'}\n",
+			want: []string{`scheduler.listen: "http://[::1]:5" is a URL, and has to be HOST:PORT: write [::1]:5 (from file `},
+		},
 		"no port":  {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},
 		"port":     {args: []string{"--server=localhost:99999"}, want: []string{"the port has to be a number"}},
 		"folder":   {args: []string{"--state-dir=here"}, want: []string{`dev.state_dir: "here" is not an absolute path`}},

@@ -23,7 +23,7 @@ type Setting struct {
 func Settings() []Setting {
 	state := stateHome()
 	return []Setting{
-		{"server", "127.0.0.1:7461", "server", "", "address of the scheduler; where several stand by for each other, of all of them, joined by commas"},
+		{"server", "127.0.0.1:7461", "server", "", "HOST:PORT of the scheduler; where several stand by for each other, of all of them, joined by commas"},
 		{"output", "table", "output", "o", "table, json or yaml"},
 		{"reconnect", 5 * time.Minute, "reconnect", "", "how long to try again when the scheduler goes away in the middle"},
 		{"tls.ca", "", "ca", "", "file with the authority of the scheduler's certificate; makes it TLS"},
