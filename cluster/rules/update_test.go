@@ -318,6 +318,78 @@ func TestAFailedUpdateSaysHowRunsEnded(t *testing.T) {
 	require.Contains(t, w.state.Job(servingJob).Update.Message, "instances [0 1] failed (run 3 of instance 1 on s/h1 was not ready within 5m0s)")
 }
 
+// step lets everything happen that does before the next alarm.
+func (w *serving) step() {
+	for moved := true; moved; {
+		moved = false
+		for _, t := range w.tasks() {
+			moved = w.turn(w.state.Task(t.Key)) || moved
+		}
+	}
+}
+
+// An update that does not go on says which instances it waits for.
+func TestWhatAnUpdateAwaits(t *testing.T) {
+	spec := func(turns string, version int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+		s := serviceSpec(6, turns, version, policy)
+		s.Limits.MaxUnavailable = 5
+		return s
+	}
+	w := newServing(t, spec(serves, 0, nil), 1)
+	w.settle()
+	awaits := func() []string {
+		snapshot, _ := w.state.Snapshot()
+		return rules.UpdateAwaits(snapshot, w.state.Job(servingJob), w.now)
+	}
+	at := func(d time.Duration) string { return w.now.Add(d).Go().Format(time.RFC3339) }
+	require.Empty(t, awaits(), "there is none")
+
+	w.update(spec(fails, 1, &cluster.UpdatePolicy{BatchSize: 5}))
+	require.Contains(t, awaits(), "instance 0 is leaving host s/h0")
+	w.step()
+	failed := " has had 1 failed run (update.max_attempts: 3), run 2 on s/h0 ended with exit code 3, and starts again at " + at(10*time.Second)
+	require.Equal(t, []string{"instance 0" + failed, "instance 1" + failed, "instance 2" + failed, "and 2 more"}, awaits())
+	w.ring()
+	require.Equal(t, "instance 0 has had 1 failed run (update.max_attempts: 3), waits for a place: `sluice task explain web/0` says why", awaits()[0])
+	w.steer(pause)
+	require.Empty(t, awaits(), "its state says so")
+	w.steer(resume)
+
+	w.update(spec(sickens, 2, nil))
+	w.step()
+	require.Equal(t, []string{
+		"instance 0 is running on host s/h0 and not ready: it may take until " + at(cluster.DefaultHealthyDeadline) + " (update.healthy_deadline)",
+	}, awaits())
+	w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}}) })
+	require.Contains(t, awaits()[0], "killing is switched off")
+	w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.ModeSet{}) })
+
+	w.update(spec(serves, 3, &cluster.UpdatePolicy{MinHealthy: time.Minute}))
+	w.step()
+	require.Equal(t, []string{"instance 0 is ready, and is good if it stays so until " + at(time.Minute) + " (update.min_healthy_time)"}, awaits())
+	w.settle()
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+	require.Empty(t, awaits())
+}
+
+// One that has touched none since others are all that may be unavailable names these.
+func TestAnUpdateAwaitsThoseThatFailAfterIt(t *testing.T) {
+	w := newServing(t, serviceSpec(3, serves, 0, nil), 1)
+	w.settle()
+	spec := serviceSpec(3, fails, 1, nil)
+	spec.Task.Processes[0].Checks = nil // it is ready as soon as it runs
+	w.update(spec)
+	w.step()
+	snapshot, _ := w.state.Snapshot()
+	j := w.state.Job(servingJob)
+	require.Empty(t, j.Update.Active)
+	failed := " has had 1 failed run (update.max_attempts: 3), run 2 on s/h0 ended with exit code 3, and starts again at " + w.now.Add(10*time.Second).Go().Format(time.RFC3339)
+	require.Equal(t, []string{
+		"2 of its instances are not ready, and no more than 1 may be at once (limits.max_unavailable_instances)",
+		"instance 0" + failed, "instance 1" + failed,
+	}, rules.UpdateAwaits(snapshot, j, w.now))
+}
+
 func TestUpdates(t *testing.T) {
 	policy := cluster.UpdatePolicy{BatchSize: 2, MaxAttempts: 2, MaxFailed: 1}
 	with := func(change func(*cluster.UpdatePolicy)) *cluster.UpdatePolicy {

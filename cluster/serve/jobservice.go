@@ -60,6 +60,9 @@ func (a *jobService) GetJob(_ context.Context, r *sluicev1.GetJobRequest) (*slui
 	}
 	p := jobTo(j)
 	p.Progress = a.s.jobProgress(snapshot, j)
+	if p.Update != nil {
+		p.Update.WaitsFor = rules.UpdateAwaits(snapshot, j, a.s.clock())
+	}
 	return &sluicev1.GetJobResponse{Job: p}, nil
 }
 

@@ -127,3 +127,22 @@ func TestSeveralNames(t *testing.T) {
 	require.Contains(t, out[1], `"name":"local/h2"`)
 	require.Zero(t, finish())
 }
+
+// Whoever looks at a job is told what its update waits for.
+func TestGetSaysWhatAnUpdateWaitsFor(t *testing.T) {
+	noSettings(t)
+	finish := startDev(t, filepath.Join(t.TempDir(), "state"))
+	job := `name: web
+type: stateless
+restart: {backoff_initial: 1m}
+update: {min_healthy_time: 1m}
+task: {processes: [{shell: sleep 60}], resources: {cpu: 1m, memory: 1Mi}}
+`
+	require.Zero(t, try(t, job, "job", "submit", "-").code)
+	shows(t, "1 running, 1 ready", "job", "get", "web")
+	require.NotContains(t, try(t, "", "job", "get", "web").out, "update waits")
+	require.Zero(t, try(t, strings.Replace(job, "sleep 60", "exit 7", 1), "job", "update", "-").code)
+	shows(t, `update waits: +instance 0 has had 1 failed run \(update.max_attempts: 3\), run 2 on local/h\d ended with exit code 7, and starts again at 2`,
+		"job", "get", "web")
+	require.Zero(t, finish())
+}

@@ -1696,8 +1696,11 @@ type JobUpdate struct {
 	Message         string                 `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
 	CreateTime      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	EndTime         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// For people: what it waits for, such as instances that fail. In answers of
+	// GetJob only.
+	WaitsFor      []string `protobuf:"bytes,12,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobUpdate) Reset() {
@@ -1803,6 +1806,13 @@ func (x *JobUpdate) GetCreateTime() *timestamppb.Timestamp {
 func (x *JobUpdate) GetEndTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.EndTime
+	}
+	return nil
+}
+
+func (x *JobUpdate) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
 	}
 	return nil
 }
@@ -2532,7 +2542,7 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"gone_tasks\x18\a \x03(\v2\x12.sluice.v1.TaskRefR\tgoneTasks\">\n" +
 	"\aTaskRef\x12\x17\n" +
 	"\ajob_uid\x18\x01 \x01(\rR\x06jobUid\x12\x1a\n" +
-	"\binstance\x18\x02 \x01(\rR\binstance\"\xc7\x03\n" +
+	"\binstance\x18\x02 \x01(\rR\binstance\"\xe4\x03\n" +
 	"\tJobUpdate\x12!\n" +
 	"\ffrom_version\x18\x01 \x01(\x04R\vfromVersion\x12\x1d\n" +
 	"\n" +
@@ -2547,7 +2557,8 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\vcreate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x125\n" +
-	"\bend_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xa4\x01\n" +
+	"\bend_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x1b\n" +
+	"\twaits_for\x18\f \x03(\tR\bwaitsFor\"\xa4\x01\n" +
 	"\x11RestartJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x126\n" +

@@ -37,6 +37,7 @@ func JobProperties(j *sluicev1.Job) []Property {
 		{"uid", strconv.FormatUint(uint64(j.GetUid()), 10)},
 		{"version", strconv.FormatUint(j.GetVersion(), 10)},
 		{"update", Update(j.GetUpdate())},
+		{"update waits", strings.Join(j.GetUpdate().GetWaitsFor(), "; ")},
 		{"progress", Progress(j.Progress)},
 		{"submitted", Time(j.GetCreateTime())},
 		{"started", Time(j.GetStartTime())},
