@@ -38,6 +38,15 @@ func DimensionCalled(word string) string {
 	return dimensionNames[i]
 }
 
+// DimensionMeant is DimensionCalled for a word that is given as the name of a resource. It may be that of a named one where it is
+// "network": agents of Mesos have what the fixed dimension is not.
+func DimensionMeant(word string) string {
+	if name := DimensionCalled(word); name != Network.String() {
+		return name
+	}
+	return ""
+}
+
 // MaxKey is how many characters a key has at most.
 const MaxKey = 63
 

@@ -14,6 +14,15 @@ func vector(cpu, memory int64, named ...cluster.Amount) cluster.Resources {
 	return cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: memory}, named...)
 }
 
+func TestDimensionsThatAreMeant(t *testing.T) {
+	for word, want := range map[string]string{
+		"cpu": "cpu_milli", "memory": "memory_bytes", "disk": "disk_bytes", "gpu": "gpu_milli",
+		"network": "", "cpu_milli": "", "cpus": "", "licence": "", "": "",
+	} {
+		require.Equal(t, want, cluster.DimensionMeant(word), word)
+	}
+}
+
 func TestFits(t *testing.T) {
 	license := func(n int64) cluster.Amount { return cluster.Amount{Name: "license", Value: n} }
 	for _, c := range []struct {

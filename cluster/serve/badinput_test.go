@@ -126,6 +126,7 @@ var badSpecs = []struct {
 		}
 	}, codes.InvalidArgument, `spec.task.resources.named`, "has 65 entries: at most 64"},
 	{"named without a name", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"": 1} }, codes.InvalidArgument, `spec.task.resources.named[""]`, "bad name"},
+	{"named as people call what has a field", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"memory": 1} }, codes.InvalidArgument, `spec.task.resources.named["memory"]`, "field of its own"},
 	{"named with a field of its own", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"cpu_milli": 1} }, codes.InvalidArgument, `spec.task.resources.named["cpu_milli"]`, "field of its own"},
 	{"more than a gpu as a part", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 1500} }, codes.InvalidArgument, "spec.task.resources.gpu.milli", "is 1500: 0 to 999"},
 	{"whole gpus and a part", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: 1, Milli: 5} }, codes.InvalidArgument, "spec.task.resources.gpu.milli", "beside count"},

@@ -123,6 +123,8 @@ func poolResourcesFrom(list []*sluicev1.PoolResource, path string, v *violations
 			v.Invalid(child(at, "dimension"), `is required: such as "cpu_milli", or the name of a named resource`)
 		case !cluster.IsKey(name):
 			v.Invalid(child(at, "dimension"), "is %s: %s", quote(name), keyRule)
+		case cluster.DimensionMeant(name) != "":
+			v.Invalid(child(at, "dimension"), "is %s: the dimension is called %s", quote(name), quote(cluster.DimensionMeant(name)))
 		case seen[name]:
 			v.Invalid(child(at, "dimension"), "is %s again: one entry for a dimension", quote(name))
 		}

@@ -31,7 +31,11 @@ func namedFrom(m map[string]int64, path string, v *violations) []cluster.Amount 
 	var named []cluster.Amount
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		at := entry(path, name)
-		if wrong := resourceNameWrong(name); wrong != "" {
+		wrong := resourceNameWrong(name)
+		if cluster.DimensionMeant(name) != "" {
+			wrong = ownField
+		}
+		if wrong != "" {
 			v.Invalid(at, "%s", wrong)
 		}
 		checkRange(m[name], 0, cluster.MaxAmount, "whole units", at, v)
@@ -40,13 +44,16 @@ func namedFrom(m map[string]int64, path string, v *violations) []cluster.Amount 
 	return named
 }
 
+// ownField is what is wrong with a named resource that is a fixed dimension, or is called so.
+const ownField = "has a field of its own: give it there"
+
 // resourceNameWrong says what is wrong with the name of a named resource, of a job or of a host: "" if nothing is.
 func resourceNameWrong(name string) string {
 	switch {
 	case !cluster.IsKey(name):
 		return "has a bad name: " + keyRule
 	case cluster.IsDimension(name):
-		return "has a field of its own: give it there"
+		return ownField
 	default:
 		return ""
 	}

@@ -140,6 +140,7 @@ func TestBadPools(t *testing.T) {
 	}{
 		{"no dimension", func(s *sluicev1.PoolSpec) { s.Resources[0].Dimension = "" }, "spec.resources[0].dimension", "is required"},
 		{"bad dimension", func(s *sluicev1.PoolSpec) { s.Resources[0].Dimension = "a b" }, "spec.resources[0].dimension", `is "a b"`},
+		{"meant", func(s *sluicev1.PoolSpec) { s.Resources[0].Dimension = "cpu" }, "spec.resources[0].dimension", `is "cpu": the dimension is called "cpu_milli"`},
 		{"twice", func(s *sluicev1.PoolSpec) { s.Resources = append(s.Resources, s.Resources[0]) }, "spec.resources[1].dimension", "again"},
 		{"negative reservation", func(s *sluicev1.PoolSpec) { s.Resources[0].Reservation = -1 }, "spec.resources[0].reservation", "is -1: 0 to"},
 		{"negative limit", func(s *sluicev1.PoolSpec) { s.Resources[0].Limit = proto.Int64(-1) }, "spec.resources[0].limit", "is -1: 0 to"},

@@ -123,7 +123,7 @@ func (p *piece) quantity() quantity {
 		}
 		q.ports = joinPorts(q.ports)
 	default:
-		if !cluster.IsKey(p.Name) || cluster.IsDimension(p.Name) {
+		if !cluster.IsKey(p.Name) || cluster.IsDimension(p.Name) || cluster.DimensionMeant(p.Name) != "" {
 			break // nobody can ask for it
 		}
 		n := p.scalar/milli + int64(len(p.set))

@@ -53,6 +53,6 @@ func TestNamesThatNobodyCanGive(t *testing.T) {
 	licences := func(name string) api.Resource {
 		return api.Resource{Name: name, Type: api.SCALAR.Enum(), Scalar: &api.Value_Scalar{Value: 2}}
 	}
-	got := total(pieces([]api.Resource{licences("a b"), licences("tape:ssd"), licences(""), licences(cluster.CPU.String()), licences("site/Tape_1")}))
+	got := total(pieces([]api.Resource{licences("a b"), licences("tape:ssd"), licences(""), licences(cluster.CPU.String()), licences("memory"), licences("site/Tape_1")}))
 	require.Equal(t, cluster.NewResources([cluster.NumDimensions]int64{}, cluster.Amount{Name: "site/Tape_1", Value: 2}), got.amount)
 }

@@ -843,8 +843,8 @@ func (x *PoolSpec) GetLabels() map[string]string {
 type PoolResource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "cpu_milli", "memory_bytes", "disk_bytes", "gpu_milli",
-	// "network_bytes_per_second", or the name of a named resource. Amounts below
-	// are in its unit.
+	// "network_bytes_per_second", or the name of a named resource, which is not
+	// "cpu", "memory", "disk" or "gpu". Amounts below are in its unit.
 	Dimension string `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
 	// Guaranteed. The children's sum stays within the parent's.
 	Reservation int64 `protobuf:"varint,2,opt,name=reservation,proto3" json:"reservation,omitempty"`

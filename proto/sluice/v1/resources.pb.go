@@ -36,7 +36,8 @@ type ResourceRequest struct {
 	// Network bandwidth of the host's interface, both directions together.
 	NetworkBytesPerSecond int64 `protobuf:"varint,6,opt,name=network_bytes_per_second,json=networkBytesPerSecond,proto3" json:"network_bytes_per_second,omitempty"`
 	// Resources that hosts declare by name (licences, devices), in whole units.
-	// Names follow the rules for label keys.
+	// Names follow the rules for label keys, and none is "cpu", "memory", "disk" or
+	// "gpu".
 	Named         map[string]int64 `protobuf:"bytes,7,rep,name=named,proto3" json:"named,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
