@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	api "github.com/mesos/mesos-go/api/v1/lib"
@@ -235,13 +236,17 @@ func (s *storm) untold(l, next *life) bool {
 }
 
 // heardUntil returns until when ends were surely told before an outage: those of a moment before may have been on their way,
-// or were held up.
+// or were held up. What was held up before is not told at once when it may be: a moment between two silences may be too short.
 func (s *storm) heardUntil(o *outage) time.Time {
-	told := o.from.Add(-30 * time.Second)
-	until := told
-	for _, m := range s.mutes {
-		if (o.where == "all" || m.covers(o.where)) && m.from.Before(until) && !m.to.Before(told) {
-			until = m.from
+	const moment = 30 * time.Second
+	until := o.from.Add(-moment)
+	told := until
+	for again := true; again; {
+		again = false
+		for _, m := range s.mutes {
+			if (o.where == "all" || m.covers(o.where)) && m.from.Before(until) && !m.to.Before(told) {
+				until, told, again = m.from, m.from.Add(-moment), true
+			}
 		}
 	}
 	return until
@@ -287,4 +292,16 @@ func (s *storm) found(l, next *life) bool {
 		return o.where == l.where && !o.to.Before(l.ended) && !o.from.After(next.started)
 	})
 	return l.where == next.where && !next.started.Before(l.ended) && len(next.volumes) == 1 && (wiped || slices.Equal(l.volumes, next.volumes))
+}
+
+// TestWhatEndsBetweenTwoSilencesMayBeUntold: a run ended while a new leader read its log. Nine seconds after that there was no leader, and then
+// the host manager was away until after the run's replacement had begun.
+func TestWhatEndsBetweenTwoSilencesMayBeUntold(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	silent := func(from, to int) *outage { return &outage{where: "east", from: at(from), to: at(to)} }
+	s := &storm{T: t, outages: []*outage{silent(600, 800)}, mutes: []*outage{silent(510, 540), silent(549, 750)}}
+	next := &life{where: "west/h1", started: at(790), ended: at(800)}
+	for ended, want := range map[int]bool{470: false, 530: true, 545: true} {
+		require.Equal(t, want, s.untold(&life{where: "east/h0", started: at(400), ended: at(ended)}, next), "it ended at %d", ended)
+	}
 }
