@@ -49,6 +49,7 @@ func (s *Supervisor) CheckGivings(t require.TestingT) (asked int) {
 	if p.ledger == nil {
 		return 0
 	}
+	defer func(at cluster.Time) { p.wakeAt = at }(p.wakeAt) // whoever asks is not woken for it
 	d := p.displacer(&Output{})
 	for _, c := range p.order {
 		for _, moves := range []bool{true, false} {
