@@ -208,13 +208,13 @@ func TestSubscribingAgain(t *testing.T) {
 // subscription would begin with the same event.
 func TestAnEventThatTakesLong(t *testing.T) {
 	m := newScripted(t, func(_ int, w *records) {
-		w.subscribedFor(0.1)
+		w.subscribedFor(0.3) // it may be silent for three times as long
 		text := fmt.Sprintf(factOffer, "o-1", 4.0)
 		_, _ = fmt.Fprintf(w, "%d\n", len(text))
 		for part := range slices.Chunk([]byte(text), len(text)/20) {
 			_, _ = w.Write(part)
 			w.ResponseWriter.(http.Flusher).Flush()
-			time.Sleep(30 * time.Millisecond)
+			time.Sleep(90 * time.Millisecond)
 		}
 		w.beat(time.Minute)
 	})
