@@ -149,6 +149,8 @@ cycle)
 		cycle "apart-$planner" --hosts 400 --tasks 7200 --classes 1 --apart 18 --utilisation 1 --churn 1 --cycles 20 --planner "$planner"
 	done
 	cycle 12k-pools-1.2 --hosts 12500 --tasks 150000 --utilisation 1.2 --pools 24
+	cycle 10k-pools-1.2 --hosts 10000 --tasks 200000 --classes 5000 --utilisation 1.2 --pools 8 --cycles 40
+	cycle 10k-cold-0.95 --hosts 10000 --tasks 120000 --classes 5000 --utilisation 0.95 --cold --cycles 20
 	cycle 10k-pending-10k --hosts 10000 --tasks 130000 --classes 5000 --utilisation 1.083 --churn 0.008 --cycles 20
 	cycle 10k-pending-1m --hosts 10000 --tasks 1120000 --classes 5000 --utilisation 9.333 --churn 0.001 --cycles 20
 	;;
