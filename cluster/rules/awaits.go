@@ -34,7 +34,7 @@ func UpdateAwaits(in *cluster.Snapshot, j *cluster.Job, now cluster.Time) (lines
 			return nil
 		}
 		for t := range in.TasksOf(j.UID, 0) {
-			if t.Ready != 0 || t.Removed || idlesIn(in, j, t) {
+			if t.Ready != 0 || t.Removed || idles(j, t, in.Host(t.Home)) {
 				continue
 			}
 			if n++; n <= mostAwaited {
@@ -53,15 +53,6 @@ func UpdateAwaits(in *cluster.Snapshot, j *cluster.Job, now cluster.Time) (lines
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return lines
-}
-
-// idlesIn is rollout.idles for who only looks.
-func idlesIn(in *cluster.Snapshot, j *cluster.Job, t *cluster.Task) bool {
-	if j.Spec.Type != cluster.Daemon || t.Ready != 0 {
-		return false
-	}
-	h := in.Host(t.Home)
-	return h == nil || h.State() != cluster.HostUp || t.State.Terminal() || GivenUp(t)
 }
 
 // awaited says what has to become of an instance of which an update waits that it becomes good.
@@ -92,8 +83,7 @@ func awaited(in *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.
 	case t.Rests(now) && t.Reason == cluster.ReasonLaunchRefused:
 		return at("was given back by its host manager, and is placed again at", t.NotBefore)
 	case t.Rests(now):
-		r := rollout{u: *u}
-		return at(fmt.Sprintf("%srun %d on %s %s, and starts again at", failed, t.Run, t.Host, r.howEnded(t)), t.NotBefore)
+		return at(fmt.Sprintf("%srun %d on %s %s, and starts again at", failed, t.Run, t.Host, howEnded(t, &u.Policy)), t.NotBefore)
 	default:
 		return fmt.Sprintf("%swaits for a place: `sluice task explain %s/%d` says why", failed, j.Spec.Name, t.Key.Instance())
 	}

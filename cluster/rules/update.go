@@ -76,11 +76,14 @@ func (r *rollout) survey() {
 
 // idles reports whether an instance need not run now and nobody waits for it: of a daemon, one that somebody stopped, or that
 // does not serve and whose host takes no work. The others serve their own hosts as well without it.
-func (r *rollout) idles(t *cluster.Task) bool {
-	if r.job.Spec.Type != cluster.Daemon || t.Ready != 0 {
+func (r *rollout) idles(t *cluster.Task) bool { return idles(r.job, t, r.tx.State().Host(t.Home)) }
+
+// idles is rollout.idles, where home is the host that the instance is bound to, nil if there is none.
+func idles(j *cluster.Job, t *cluster.Task, home *cluster.Host) bool {
+	if j.Spec.Type != cluster.Daemon || t.Ready != 0 {
 		return false
 	}
-	return !up(r.tx, t.Home) || t.State.Terminal() || GivenUp(t)
+	return home == nil || home.State() != cluster.HostUp || t.State.Terminal() || GivenUp(t)
 }
 
 // stays reports whether the run of an instance that is bound to its host goes on while that is drained, or is not among those of its pool:
@@ -301,7 +304,7 @@ func (r *rollout) failures() string {
 		case t == nil:
 		case t.Failures >= r.u.Policy.Attempts():
 			if how == "" && !t.State.Bound() { // else it has another run since
-				how = fmt.Sprintf(" (run %d of instance %d on %v %s)", t.Run, i, t.Host, r.howEnded(t))
+				how = fmt.Sprintf(" (run %d of instance %d on %v %s)", t.Run, i, t.Host, howEnded(t, &r.u.Policy))
 			}
 		case unplacedFrom(t, r.job, &r.u, 0) != 0:
 			unplaced = append(unplaced, i)
@@ -316,10 +319,10 @@ func (r *rollout) failures() string {
 }
 
 // howEnded says for people how the last run of an instance ended that failed.
-func (r *rollout) howEnded(t *cluster.Task) string {
+func howEnded(t *cluster.Task, policy *cluster.UpdatePolicy) string {
 	switch {
 	case t.Reason == cluster.ReasonTaskRestarted:
-		return fmt.Sprintf("was not ready within %v", r.u.Policy.HealthyDeadline())
+		return fmt.Sprintf("was not ready within %v", policy.HealthyDeadline())
 	case t.Message != "":
 		return "failed: " + t.Message
 	case t.ExitCode >= 0:

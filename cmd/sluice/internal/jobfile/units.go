@@ -39,11 +39,11 @@ type dimension struct {
 
 // dimensions are the fixed ones. Amounts of others are whole numbers.
 var dimensions = []dimension{
-	{"cpu_milli", unit{"cpu", ParseMilli, formatMilli}},
-	{"memory_bytes", unit{"memory", ParseBytes, formatBytes}},
-	{"disk_bytes", unit{"disk", ParseBytes, formatBytes}},
-	{"gpu_milli", unit{"gpu", ParseMilli, formatMilli}},
-	{"network_bytes_per_second", unit{"network_per_second", ParseBytes, formatBytes}},
+	{"cpu_milli", units["sluice.v1.ResourceRequest.cpu_milli"]},
+	{"memory_bytes", units["sluice.v1.ResourceRequest.memory_bytes"]},
+	{"disk_bytes", units["sluice.v1.ResourceRequest.disk_bytes"]},
+	{"gpu_milli", unit{"gpu", ParseMilli, formatMilli}}, // a job asks for devices
+	{"network_bytes_per_second", units["sluice.v1.ResourceRequest.network_bytes_per_second"]},
 }
 
 // The message that names a dimension, its field for that, and those that are amounts of it.
