@@ -34,13 +34,17 @@ func memberHost() string {
 	return "127.0.0.1"
 }
 
-// freeAddress returns an address that was free a moment ago.
-func freeAddress(t *testing.T) string {
+// freeAddresses returns addresses that were free a moment ago. All are held until the last one is known, as the kernel may give one twice.
+func freeAddresses(t *testing.T, count int) []string {
 	t.Helper()
-	l, err := net.Listen("tcp", memberHost()+":0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	addresses := make([]string, count)
+	for i := range addresses {
+		l, err := net.Listen("tcp", memberHost()+":0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, l.Close()) }()
+		addresses[i] = l.Addr().String()
+	}
+	return addresses
 }
 
 // Three schedulers with TLS: they trust each other by the certificates that clients trust, and nobody else is let in between.
@@ -49,9 +53,8 @@ func TestMembersWithIdentity(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tls")
 	in := func(name string) string { return filepath.Join(dir, name) }
 	require.NoError(t, initTLS(dir, []string{"localhost", memberHost()}, 1))
-	peers := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
-	apis := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
-	pages := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	addresses := freeAddresses(t, 9)
+	peers, apis, pages := addresses[:3], addresses[3:6], addresses[6:]
 	members := make([]*process, 3)
 	begin := func(i int) {
 		settings := in(fmt.Sprintf("n%d.yaml", i))
@@ -85,7 +88,11 @@ scheduler:
 	other := (leads + 1) % 3
 	alone := as("admin", "job", "list")
 	alone[1] = apis[other]
-	a := try(t, "", alone...)
+	var a answer
+	require.Eventually(t, func() bool { // the address comes a moment after the name
+		a = try(t, "", alone...)
+		return strings.Contains(a.err, ", at ")
+	}, time.Minute, 20*time.Millisecond)
 	require.Equal(t, exitUnavailable, a.code)
 	require.Regexp(t, fmt.Sprintf(`^sluice: member n%d stands by: n%d leads, at %s\n$`, other, leads, apis[leads]), a.err)
 	conf, err := pki.Client(pki.ClientFiles{CA: in("ca.pem"), Cert: in("admin.pem"), Key: in("admin-key.pem")})
