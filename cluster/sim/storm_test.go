@@ -1017,6 +1017,7 @@ func (s *storm) play(seen map[string]int) string {
 	if r.Oversubscription != nil {
 		seen["lent"] += int(r.Oversubscription.Placements)
 	}
+	s.linger(w)
 	s.came(w)
 	return r.Hash
 }
@@ -1043,6 +1044,36 @@ func letGo(tx *rules.Tx) error {
 	return nil
 }
 
+// linger goes on while a host that came back at the end still has to be told that its runs count as lost, or stops them.
+func (s *storm) linger(w *simulation) {
+	strays := func() bool {
+		for id := range s.running(w) {
+			if t := w.scheduler.state.Task(id.Task); t == nil || !t.State.Bound() || t.RunID() != id {
+				return true
+			}
+		}
+		return false
+	}
+	for end := w.clock.Now().Add(10 * time.Minute); strays() && w.clock.Now() < end; {
+		w.clock.Advance(time.Second)
+	}
+	require.NoError(s, w.err)
+}
+
+// running returns what runs, and where.
+func (s *storm) running(w *simulation) map[cluster.RunID]cluster.HostID {
+	running := map[cluster.RunID]cluster.HostID{}
+	for _, l := range w.links {
+		for _, r := range l.driver.Inventory() {
+			if !r.State.Terminal() {
+				require.Empty(s, running[r.Run], "%v runs twice", r.Run)
+				running[r.Run] = cluster.MakeHostID(l.shard, r.Host)
+			}
+		}
+	}
+	return running
+}
+
 // came checks where everything has come to: the journal gives the same state, what is said to run does, nothing else, and what runs
 // never ends.
 func (s *storm) came(w *simulation) {
@@ -1061,15 +1092,7 @@ func (s *storm) came(w *simulation) {
 	s.restored(snapshot)
 	rulestest.Settled(s, snapshot, w.clock.Now())
 
-	running := map[cluster.RunID]cluster.HostID{}
-	for _, l := range w.links {
-		for _, r := range l.driver.Inventory() {
-			if !r.State.Terminal() {
-				require.Empty(s, running[r.Run], "%v runs twice", r.Run)
-				running[r.Run] = cluster.MakeHostID(l.shard, r.Host)
-			}
-		}
-	}
+	running := s.running(w)
 	for j := range asOf.Jobs(0) {
 		overdue := j.Spec.TTL > 0 && j.State().Terminal() && w.clock.Now() > j.Finished.Add(j.Spec.TTL+time.Second)
 		require.False(s, overdue && len(asOf.WaitingFor(j.Spec.Name)) == 0, "job %s is still there", j.Spec.Name)
