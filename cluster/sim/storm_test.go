@@ -875,7 +875,8 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 	if p.s.curious && len(out.Steps()) == 0 {
 		p.ask(in.Snapshot)
 	}
-	if len(out.Steps()) == 0 && !out.Patient && out.Stats.Waiting > 0 && p.s.free {
+	unfinished := out.WakeAt != 0 && out.WakeAt <= in.Now.Add(time.Second) // the next plan comes to those who were not reached
+	if len(out.Steps()) == 0 && !out.Patient && !unfinished && out.Stats.Waiting > 0 && p.s.free {
 		p.seen["anew"]++
 		again := cycle.New(in.Policy.Model, p.s.config.NewSolver).Run(cycle.Input{
 			Snapshot: in.Snapshot, Rescan: true, KeepAll: in.KeepAll, Now: in.Now, Budget: in.Budget, Knowledge: in.Knowledge,
