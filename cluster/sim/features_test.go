@@ -1049,3 +1049,20 @@ func TestServicesEndWhenTheirTimeIsOver(t *testing.T) {
 	s.tell(t)
 	require.Equal(t, Tasks{Submitted: 2, Placed: 2, Finished: 2}, s.result.Tasks)
 }
+
+// TestFirstOnesInADomain: who is on a host that is in no domain is nobody's company, and those who want to be beside their own kind
+// begin without him.
+func TestFirstOnesInADomain(t *testing.T) {
+	wants := func(s *cluster.JobSpec) {
+		app("x")(s)
+		asks(near("x", "rack", cluster.Greater, 0))(s)
+	}
+	apart := is("hostname", "h5")
+	s := story{hosts: func(hosts []trace.Host) { hosts[5].Rack = "" }, jobs: []trace.Job{
+		work("alone", 0, 1, func(s *cluster.JobSpec) { app("x")(s); asks(&apart)(s) }), work("it", time.Second, 3, wants),
+	}}
+	runs := s.tell(t)
+	require.Len(t, runs, 4)
+	require.Len(t, domainsOf(runs, "it", rackOf), 1)
+	require.True(t, only(runs, "it", func(h string) bool { return h != "h5" }))
+}

@@ -290,13 +290,17 @@ func (c *checker) meets(here crowd, e *cluster.Constraint, k cluster.TaskKey, h 
 			return false
 		}
 		if n == 0 && e.Comparison == cluster.Greater && e.Count == 0 && match(k) {
-			anywhere := 0
-			for other, at := range here {
-				if t := c.snap.Task(other); match(other) && (t.State.Bound() || len(at) == 1 && c.placed(other)) {
-					anywhere++
+			within := func(id cluster.HostID) bool {
+				_, ok := value(c.snap.Host(id), e.Domain)
+				return ok
+			}
+			for other, at := range here { // all or none: the order does not matter
+				begun := c.snap.Task(other).State.Bound() || len(at) == 1 && c.placed(other)
+				if begun && match(other) && slices.ContainsFunc(at, within) {
+					return false
 				}
 			}
-			return anywhere == 0
+			return true
 		}
 	default:
 		n = labels(e, h)

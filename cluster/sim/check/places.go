@@ -111,7 +111,7 @@ func (c *Checker) judgePlace(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 }
 
 // meets reports whether as many tasks as asked for are around the host. Tasks that want company of their own kind may be
-// the first of all.
+// the first in all domains.
 func (c *Checker) meets(k *cluster.Constraint, h *host, own cluster.TaskKey) bool {
 	wanted := []cluster.KeyValue{k.Label}
 	match := func(other cluster.TaskKey) bool { return c.labeled(other, wanted, k.AnyValue) }
@@ -124,7 +124,7 @@ func (c *Checker) meets(k *cluster.Constraint, h *host, own cluster.TaskKey) boo
 	case k.Comparison == cluster.Equal:
 		return n == k.Count
 	case n == 0 && k.Count == 0 && match(own):
-		return c.countBound(match, func(*host) bool { return true }) == 0
+		return c.countBound(match, func(other *host) bool { return other.in(k.Domain) != "" }) == 0
 	}
 	return n > k.Count
 }
