@@ -122,6 +122,12 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	if !waits {
 		return Waiting{}, false
 	}
+	var w Waiting
+	p.idly(func() { w = p.whyWaiting(at) })
+	return w, true
+}
+
+func (p *Planner) whyWaiting(at entry) Waiting {
 	c := at.class
 	w := p.describeClass(c)
 	rank := c.rank(at.as)
@@ -133,13 +139,12 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 		w.Unblockers = []Unblocker{{Kind: CoreBegins}}
 		if core := p.coreOfGang(c); core != nil {
 			head, _ := core.queue.Min()
-			first, _ := p.WhyWaiting(head.task)
-			w.Unblockers = first.Unblockers
+			w.Unblockers = p.whyWaiting(p.waiting[head.task]).Unblockers
 		}
-		return w, true
+		return w
 	}
-	p.labels.idly(func() { w.Unblockers = p.unblockers(c, at.as, rank, refused, &w) })
-	return w, true
+	w.Unblockers = p.unblockers(c, at.as, rank, refused, &w)
+	return w
 }
 
 // WhyTheyWait says of each of the tasks why it waits, without its place in the queue, the best place and what
@@ -383,10 +388,20 @@ func (p *Planner) WhyPlaced(k cluster.TaskKey) (out Placed, known bool) {
 	if u == nil || u.host == nil || u.host.rec == nil {
 		return Placed{}, false
 	}
-	p.labels.idly(func() {
+	p.idly(func() {
 		p.rows.peek(u.row, u.spec, u.wishes, func(r *row) { out = p.placed(u, r) })
 	})
 	return out, true
+}
+
+// idly has do answer a question between two plans, so that these are as if nobody had asked. What a model asked
+// then of what was learned from runs changes no price, unless rows took in prices meanwhile.
+func (p *Planner) idly(do func()) {
+	known, taken := p.known, p.rows.taken
+	p.labels.idly(do)
+	if p.rows.taken == taken {
+		p.known = known
+	}
 }
 
 func (p *Planner) placed(u *unit, r *row) Placed {

@@ -13,8 +13,11 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/sluice"
+	"github.com/sluice-scheduler/sluice/costmodels/trivial"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -681,6 +684,39 @@ func TestWhyATaskIsWhereItIs(t *testing.T) {
 		}
 	}
 	require.Contains(t, fmt.Sprint(why), "data")
+}
+
+// asking asks for what hosts use whenever a start is priced, and learned tells nothing.
+type asking struct{ costmodels.Model }
+
+func (m asking) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	_, _ = r.Known.Used(h.ID)
+	return m.Model.Start(r, q, h)
+}
+
+type learned struct{ costmodels.Knowledge }
+
+func (*learned) Used(cluster.HostID) (cluster.Resources, bool) { return cluster.Resources{}, false }
+
+// Prices that only those want to know who ask why are no reason to plan anew when something is learned.
+func TestToAskWhyNeedsNoLesson(t *testing.T) {
+	w := newWorldWith(t, asking{trivial.Model{}})
+	learn := func() cycle.Output {
+		w.known = &learned{}
+		return w.cycle()
+	}
+	w.host(0, vector(1000, 1<<30))
+	runs := cluster.MakeTaskKey(w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(1000, 1)}}), 0)
+	waits := cluster.MakeTaskKey(w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(2000, 1)}}), 0)
+	require.Len(t, learn().Placements, 1)
+	w.cycle()
+	require.Positive(t, learn().Stats.Rounds, "the plan before has asked")
+	require.Zero(t, learn().Stats.Rounds)
+	_, placed := w.planner.WhyPlaced(runs)
+	require.True(t, placed)
+	_, waiting := w.planner.WhyWaiting(waits)
+	require.True(t, waiting)
+	require.Zero(t, learn().Stats.Rounds)
 }
 
 // Who asks why a task is where it is has nobody counted by its rules thereafter: those may change places as if nobody had asked.

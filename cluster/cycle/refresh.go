@@ -118,6 +118,7 @@ func (t *rows) renew(together []*row, from int) {
 
 // bring brings rows in line with the hosts that changed, on several processors if that is worth it.
 func (t *rows) bring(together []*row, c *changed) {
+	t.taken++
 	if len(together)*len(c.hosts) < part {
 		t.pricers[0].round = *t.round
 		t.pricers[0].renew(t.hosts, together, c)

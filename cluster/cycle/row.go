@@ -48,6 +48,7 @@ type rows struct {
 	found    [][]slot // see renewal
 	asked    asked
 	short    short
+	taken    int // counts how often rows took in prices
 }
 
 // short is about the rows that ran out in a plan: how many did, and up to where in asked.rows others have
@@ -136,6 +137,7 @@ func (r *row) inRack(k int32) *openRack {
 	o := &r.racks[k]
 	if in := &all.byRack[k]; o.read < in.changed {
 		o.read, o.pass, o.slots = in.changed, 0, o.slots[:0]
+		r.table.taken++
 		needs := r.need()
 		for _, i := range in.hosts {
 			if !needs.Fits(&all.fits[i]) {
