@@ -199,6 +199,7 @@ type displacer struct {
 	gangs   map[cluster.JobUID]*gangBundle // for look-up
 	quest   quest                          // the last one
 	listing []*band                        // see bands
+	refuges refuges                        // see shelter
 	losses  []flowgraph.Cost               // scratch
 	lacks   []string                       // scratch
 	room    space                          // scratch

@@ -151,8 +151,9 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		return 0, false
 	}
 	// largest is what one who might leave frees at most, and all what all of them free. own is of those whom the
-	// class may have leave whatever its pool has, and back of those that its pool has too much of.
-	var largest, all, own, back amounts
+	// class may have leave whatever its pool has, back of those that its pool has too much of, and stops of all
+	// who need no other host.
+	var largest, all, own, back, stops amounts
 	losses, gangs := d.losses[:0], false
 	for i, u := range h.units {
 		gives := w.giving[u.group.index]
@@ -180,6 +181,9 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		if gives == givesBack {
 			back.add(&frees, 1)
 		}
+		if gives != goesOn {
+			stops.add(&frees, 1)
+		}
 	}
 	d.losses = losses
 	if q.full && !gangs && !(back.coverExcess(q, &lack) && (own.cover(&lack) || back.cover(&q.excess))) {
@@ -190,7 +194,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		return price, true
 	}
 	leave := largest.times(lack)
-	if leave > len(losses) || !all.cover(&lack) {
+	if leave > len(losses) || !all.cover(&lack) || !stops.cover(&lack) && !d.shelter().helps(&stops, &lack) {
 		return 0, false
 	}
 	slices.Sort(losses)

@@ -180,6 +180,7 @@ type Planner struct {
 	queues    map[cluster.PoolPath]*queue
 	markets   markets
 	options   Options
+	listings  int                           // counts what shelter has listed
 	churn     churn                         // of this plan
 	calm      map[cluster.PoolPath]uint32   // by pool: how many at most one cycle may ask to leave, where the pool bounds it
 	limits    []*limit                      // by path

@@ -229,9 +229,11 @@ type needs map[[cluster.NumDimensions]int64]*need
 // need is one of them.
 type need struct {
 	cluster.Need
-	groups   int   // that have it
-	measured int   // position of hosts when a host was last looked for
-	roomy    int32 // index of a host that had room then, -1 for none
+	groups   int     // that have it
+	measured int     // position of hosts when roomy was true
+	roomy    []int32 // hosts that have room
+	all      bool    // no other has
+	listed   int     // which of the planner's listings of refuges has it last
 }
 
 // of returns the need of a request for so much, for one more group.
@@ -253,25 +255,103 @@ func (all needs) drop(fixed *[cluster.NumDimensions]int64) {
 	}
 }
 
-// takes reports whether a host has the room. If none had it last time, it looks at the hosts that changed
-// since. If the host found last has it no more, it looks at all hosts.
-func (t *hosts) takes(n *need) bool {
-	since, now := n.measured, t.position()
-	if since == now {
-		return n.roomy >= 0
-	}
+// takes reports whether a host has the room.
+func (t *hosts) takes(n *need) bool { return len(t.roomyFor(n, 1)) > 0 }
+
+// roomyFor lists some hosts that have the room: at least most, or all that do. The list is the need's own. While
+// all are known, it looks at the hosts that changed since it last did. Else it looks at hosts only when those that
+// it has listed have it no more.
+func (t *hosts) roomyFor(n *need, most int) []int32 {
 	fits := func(i int32) bool { return n.Fits(&t.fits[i]) }
-	n.measured = now
-	switch {
-	case since > t.start && n.roomy >= 0 && fits(n.roomy):
-	case since > t.start && n.roomy < 0:
-		if i := slices.IndexFunc(t.log[since-t.start:], fits); i >= 0 {
-			n.roomy = t.log[since-t.start+i]
+	if now := t.position(); n.measured != now {
+		since := n.measured - t.start
+		n.measured = now
+		n.roomy = slices.DeleteFunc(n.roomy, func(i int32) bool { return !fits(i) })
+		if n.all = n.all && since > 0; n.all {
+			for _, i := range t.log[since:] {
+				if fits(i) && !slices.Contains(n.roomy, i) {
+					n.roomy = append(n.roomy, i)
+				}
+			}
+			n.all = len(n.roomy) <= fewRefuges
 		}
-	default:
-		n.roomy = int32(slices.IndexFunc(t.fits, func(room [cluster.NumDimensions]int64) bool { return n.Fits(&room) }))
 	}
-	return n.roomy >= 0
+	if !n.all && len(n.roomy) < most {
+		n.roomy = n.roomy[:0]
+		for i := range t.fits {
+			if len(n.roomy) == most {
+				return n.roomy
+			}
+			if fits(int32(i)) {
+				n.roomy = append(n.roomy, int32(i))
+			}
+		}
+		n.all = true
+	}
+	return n.roomy
+}
+
+// fewRefuges is how many hosts, at most, are few. Where so few have room for any task that could move, what they
+// have room for together bounds how many may.
+const fewRefuges = 8
+
+// refuges is what hosts have left to which tasks could move.
+type refuges struct {
+	known bool
+	at    int // position of hosts
+	few   bool
+	left  amounts // on all of them together, if they are few
+	hosts []int32 // scratch
+}
+
+// shelter returns what is left to those who move. Complexity: constant, or the groups if hosts have changed.
+func (d *displacer) shelter() *refuges {
+	r, t := &d.refuges, d.p.hosts
+	now := t.position()
+	if r.known && r.at == now {
+		return r
+	}
+	*r = refuges{known: true, at: now, hosts: r.hosts[:0]}
+	d.p.listings++
+	for _, b := range d.bands() {
+		if b.revocable {
+			continue
+		}
+		for i := range b.givers {
+			n := b.givers[i].need
+			if n.listed == d.p.listings {
+				continue
+			}
+			n.listed = d.p.listings
+			for _, h := range t.roomyFor(n, fewRefuges+1) {
+				if !slices.Contains(r.hosts, h) {
+					r.hosts = append(r.hosts, h)
+				}
+			}
+			if len(r.hosts) > fewRefuges {
+				return r
+			}
+		}
+	}
+	r.few = true
+	for _, h := range r.hosts {
+		for dim, v := range t.rooms[h] {
+			r.left[dim] += v
+		}
+	}
+	return r
+}
+
+// helps reports whether there could be as much room for those who move as is lacking when others stop.
+func (r *refuges) helps(stops *amounts, lack *cluster.Resources) bool {
+	if !r.few {
+		return true
+	}
+	all := *stops
+	for d, v := range r.left {
+		all[d] += v
+	}
+	return all.cover(lack)
 }
 
 // displaceable reports whether tasks of the group that are on hosts may be asked to leave at all.

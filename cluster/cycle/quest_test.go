@@ -36,7 +36,7 @@ func (s *Supervisor) CheckOutlooks(t require.TestingT) (compared int) {
 	}
 	for _, n := range p.needs {
 		if now := p.hosts.position(); n.measured == now && now > 0 {
-			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && n.Fits(&p.hosts.fits[h.index]) }), n.roomy >= 0)
+			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && n.Fits(&p.hosts.fits[h.index]) }), p.hosts.takes(n))
 		}
 	}
 	return compared
@@ -100,36 +100,41 @@ func (d *displacer) givingOf(q *quest, g *group) giving {
 }
 
 // CheckFloors holds what room costs on each host at least against what it costs, for all that wait. It returns how many would
-// leave, and how many of them gangs as a whole.
-func (s *Supervisor) CheckFloors(t require.TestingT) (leave, gangs int) {
+// leave, how many of them gangs as a whole, and how many would move where few hosts have room for any who could.
+func (s *Supervisor) CheckFloors(t require.TestingT) (leave, gangs, move int) {
 	p := s.planner
 	if p.ledger == nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	d := p.displacer(&Output{})
 	for _, c := range p.order {
-		if c.queue.Len() == 0 || d.seek(c, false).vain {
-			continue
-		}
-		c.nominees = 0
-		for _, h := range p.hosts.byIndex {
-			if h == nil || h.decided {
+		for _, moves := range []bool{false, true} {
+			if c.queue.Len() == 0 || d.seek(c, moves).vain {
 				continue
 			}
-			found := d.choose(c, h, false)
-			if found == nil {
-				continue
-			}
-			floor, ok := d.floor(c, h, false)
-			require.True(t, ok)
-			require.LessOrEqual(t, floor, found.price)
-			for _, b := range found.leave {
-				leave++
-				gangs += int(one(len(b.units) > 1))
+			c.nominees = 0
+			for _, h := range p.hosts.byIndex {
+				if h == nil || h.decided {
+					continue
+				}
+				found := d.choose(c, h, moves)
+				if found == nil {
+					continue
+				}
+				floor, ok := d.floor(c, h, moves)
+				require.True(t, ok)
+				require.LessOrEqual(t, floor, found.price)
+				for _, b := range found.leave {
+					leave++
+					gangs += int(one(len(b.units) > 1))
+					if b.units[0].move != nil && d.shelter().few {
+						move++
+					}
+				}
 			}
 		}
 	}
-	return leave, gangs
+	return leave, gangs, move
 }
 
 // Twin returns one that plans as s does.
