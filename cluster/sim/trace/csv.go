@@ -81,7 +81,8 @@ func openCSVTable[T any](name string, r io.Reader, c columns[T], required string
 	if err != nil {
 		return nil, nil, err
 	}
-	t.row.names = slices.Clone(header.fields)
+	t.head = slices.Clone(header.fields)
+	t.row.names = t.head
 	t.r.FieldsPerRecord = len(readers)
 	return t, func(r *row, out *T) {
 		for i, read := range readers {

@@ -47,7 +47,8 @@ func readHeliosHosts(name string, r io.Reader) ([]Host, error) {
 	if header.err != nil {
 		return nil, header.err
 	}
-	t.row.names = slices.Clone(header.fields)
+	t.head = slices.Clone(header.fields)
+	t.row.names = t.head
 	var last time.Time
 	fleet := heliosFleet
 	err = each(t, func(r *row) error {

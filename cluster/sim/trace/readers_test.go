@@ -81,6 +81,30 @@ func pack(t testing.TB, text []byte) []byte {
 	return b.Bytes()
 }
 
+// TestJoinedParts: parts of a table with a header each, one after the other, are the table, also gzipped as they are.
+func TestJoinedParts(t *testing.T) {
+	for _, file := range []string{
+		"batch-jobs.csv", "dlrm.csv", "google-machines.csv", "helios.csv", "helios-jobs.csv", "hosts.csv", "jobs.csv", "openb-nodes.csv",
+		"openb-pods.csv", "openb-pods-untimed.csv", "philly-jobs.csv", "philly-machines.csv", "philly-machine-list.csv", "spot.csv", "spot-jobs.csv",
+	} {
+		s := samples[slices.IndexFunc(samples, func(s sample) bool { return s.file == file })]
+		lines := bytes.SplitAfter(s.text(t), []byte("\n"))
+		want, err := s.read(t, bytes.NewReader(s.text(t)))
+		require.NoError(t, err)
+		first, second := bytes.Join(lines[:2], nil), append(slices.Clone(lines[0]), bytes.Join(lines[2:], nil)...)
+		for _, joined := range [][]byte{append(slices.Clone(first), second...), append(pack(t, first), pack(t, second)...)} {
+			got, err := s.read(t, bytes.NewReader(joined))
+			require.NoError(t, err, file)
+			require.Equal(t, want, got, file)
+		}
+	}
+	pods := samples[slices.IndexFunc(samples, func(s sample) bool { return s.file == "openb-pods.csv" })]
+	_, err := pods.read(t, strings.NewReader(string(pods.text(t))+strings.Join(openbPods, ",")+"\n\npod-9,x,1,0,0,,LS,Running,1,2,\n"))
+	require.ErrorContains(t, err, `:8:7: cpu_milli is "x"`, "lines count as they are in the file")
+	_, err = pods.read(t, strings.NewReader(string(pods.text(t))+strings.Join(openbPodsUntimed, ",")+"\n"))
+	require.ErrorContains(t, err, `:6:1: 5 fields: want 11`, "the header of another table")
+}
+
 // TestCutOff: a gzipped file that ends too early is no shorter trace, and neither is one that is damaged.
 func TestCutOff(t *testing.T) {
 	for _, s := range samples {

@@ -269,6 +269,7 @@ type table struct {
 	r       *csv.Reader
 	rows    int
 	columns [][]string // of a file without a header, see openColumns
+	head    []string   // the header, where there is one
 }
 
 // openTable reads name from r. Without headers the number of columns is that of the first row, and the names of fields
@@ -298,7 +299,7 @@ func (t *table) header(headers ...[]string) error {
 	}
 	for _, h := range headers {
 		if slices.Equal(got.fields, h) {
-			t.row.names = h
+			t.row.names, t.head = h, h
 			return nil
 		}
 		if len(h) == len(got.fields) && (len(h) != len(want) || h[0] == got.fields[0]) { // the one that is probably meant
@@ -353,6 +354,9 @@ func (r *row) badHeader(want []string) error {
 // next implements rows.
 func (t *table) next() (*row, error) {
 	fields, err := t.r.Read()
+	for err == nil && t.head != nil && slices.Equal(fields, t.head) { // parts that have one each became one file
+		fields, err = t.r.Read()
+	}
 	if err == io.EOF {
 		return nil, io.EOF
 	}
