@@ -123,6 +123,34 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestPadded: zeros after a gzipped file, as tar and copies of whole blocks leave them, are no member of it that is damaged; zeros
+// after a plain one may stand for text that is lost.
+func TestPadded(t *testing.T) {
+	for _, s := range samples {
+		want, err := s.read(t, bytes.NewReader(s.text(t)))
+		require.NoError(t, err)
+		packed := pack(t, s.text(t))
+		for _, zeros := range []int{1, 9, 512, 100_000} {
+			padding := make([]byte, zeros)
+			got, err := s.read(t, bytes.NewReader(slices.Concat(packed, padding)))
+			require.NoError(t, err, "%s and %d zeros", s.file, zeros)
+			require.Equal(t, want, got, s.file)
+			got, err = s.read(t, bytes.NewReader(slices.Concat(packed, padding, pack(t, nil), padding)))
+			require.NoError(t, err, "%s and %d zeros", s.file, zeros)
+			require.Equal(t, want, got, s.file)
+		}
+		if s.hosts && s.format == "swf" {
+			continue // reads the head of the file only
+		}
+		_, err = s.read(t, bytes.NewReader(slices.Concat(packed, make([]byte, 512), packed[:len(packed)-9])))
+		require.ErrorContains(t, err, s.file)
+		_, err = s.read(t, bytes.NewReader(slices.Concat(packed, []byte("1,2,3\n"))))
+		require.ErrorContains(t, err, "what follows a gzipped part is not gzipped: gzip all of the parts, or none", s.file)
+		_, err = s.read(t, bytes.NewReader(slices.Concat(s.text(t), make([]byte, 512))))
+		require.ErrorContains(t, err, s.file+":", "zeros after plain text")
+	}
+}
+
 // TestForeign: what is no text, or is packed otherwise, is named as what it is.
 func TestForeign(t *testing.T) {
 	for text, want := range map[string]string{

@@ -33,7 +33,8 @@ func decompress(name string, r io.Reader) (*bufio.Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trace: %s: %w", name, badGzip(err))
 		}
-		in = bufio.NewReaderSize(unzipped{z}, 64<<10)
+		z.Multistream(false)
+		in = bufio.NewReaderSize(&unzipped{z, in}, 64<<10)
 	}
 	if head, err := in.Peek(3); err == nil && string(head) == "\ufeff" {
 		_, _ = in.Discard(3)
@@ -47,15 +48,45 @@ func decompress(name string, r io.Reader) (*bufio.Reader, error) {
 	return in, nil
 }
 
-// unzipped is what a gzipped file holds. Its errors say that the file is no whole one.
-type unzipped struct{ *gzip.Reader }
+// unzipped is what a gzipped file holds: its members, one after the other. Zeros after a member, as tar and copies of whole blocks leave
+// them, are passed over: each member says that it is whole. Errors say that the file is not.
+type unzipped struct {
+	*gzip.Reader
+	in *bufio.Reader
+}
 
-func (u unzipped) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		err = badGzip(err)
+func (u *unzipped) Read(p []byte) (int, error) {
+	for {
+		n, err := u.Reader.Read(p)
+		switch {
+		case err == nil, n > 0:
+			return n, nil
+		case err != io.EOF:
+			return 0, badGzip(err)
+		}
+		if err := u.next(); err != nil {
+			return 0, err
+		}
 	}
-	return n, err
+}
+
+// next goes on to the next member.
+func (u *unzipped) next() error {
+	b, err := u.in.ReadByte()
+	for err == nil && b == 0 {
+		b, err = u.in.ReadByte()
+	}
+	if err != nil {
+		return err
+	}
+	if b != 0x1f {
+		return errors.New("what follows a gzipped part is not gzipped: gzip all of the parts, or none")
+	}
+	if err := errors.Join(u.in.UnreadByte(), u.Reset(u.in)); err != nil {
+		return badGzip(err)
+	}
+	u.Multistream(false)
+	return nil
 }
 
 func badGzip(err error) error {
