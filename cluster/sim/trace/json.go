@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ type jsonText struct {
 	ahead     []byte // text from where the last value ended, as far as it is read
 	begin     int64  // offset of ahead
 	line, col int    // of ahead, from 1
+	begun     bool   // the list, see more
 }
 
 func newJSON(name string, r io.Reader, limit int) *jsonText {
@@ -117,6 +119,34 @@ func kindOf(t reflect.Type) string {
 		return "string"
 	}
 	return "number"
+}
+
+// more tells whether another value follows, in a list or one after the other, as in JSON lines.
+func (t *jsonText) more(list bool) (bool, error) {
+	if list && !t.begun {
+		t.begun = true
+		if err := t.want(json.Delim('[')); err != nil {
+			return false, err
+		}
+	}
+	if t.d.More() {
+		return true, nil
+	}
+	if list {
+		if err := t.want(json.Delim(']')); err != nil {
+			return false, err
+		}
+	}
+	return false, t.end()
+}
+
+// firstByte returns the first byte of a text that is no blank, 0 for none.
+func firstByte(text *bufio.Reader) byte {
+	head, _ := text.Peek(4096) // less of a short file
+	if head = bytes.TrimLeft(head, " \t\r\n"); len(head) > 0 {
+		return head[0]
+	}
+	return 0
 }
 
 // end wants nothing more.

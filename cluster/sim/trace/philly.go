@@ -1,9 +1,6 @@
 package trace
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"io"
 	"math"
 	"slices"
@@ -48,7 +45,7 @@ func readPhillyMachines(name string, r io.Reader) ([]Host, error) {
 }
 
 // openPhilly reads jobs, each a gang of as many one-GPU instances as it held GPUs, in a pool for each virtual cluster: from
-// cluster_job_log, which is a list in JSON, or from a table of them.
+// cluster_job_log, which is a list in JSON or JSON lines, or from a table of them.
 // Local times are read as if they were UTC: across the change to winter time, jobs are up to an hour out of order.
 func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	text, err := decompress(name, r)
@@ -57,8 +54,8 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	}
 	var jobs Source
 	var leftOut *int
-	if isJSONList(text) {
-		jobs, leftOut, err = readPhillyLog(name, text)
+	if first := firstByte(text); first == '[' || first == '{' {
+		jobs, leftOut, err = readPhillyLog(name, text, first == '[')
 	} else {
 		jobs, err = readPhillyTable(name, text)
 	}
@@ -66,12 +63,6 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		return nil, err
 	}
 	return &jobList{Source: jobs, arrivals: true, departures: true, leftOut: leftOut}, nil
-}
-
-// isJSONList tells whether the first byte that is no blank begins a list.
-func isJSONList(text *bufio.Reader) bool {
-	head, _ := text.Peek(4096) // less of a short file
-	return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("["))
 }
 
 func phillyJob(name cluster.JobID, at time.Duration, run []time.Duration, gpus int64, pool cluster.PoolPath) *Job {
@@ -102,9 +93,9 @@ func readPhillyTable(name string, r io.Reader) (Source, error) {
 // phillyLog reads cluster_job_log. A job is a row, which has a place for the times of one attempt.
 type phillyLog struct {
 	*jsonText
-	row   row
-	begun bool
-	job   phillyLogged
+	list bool // and not one object after the other
+	row  row
+	job  phillyLogged
 }
 
 type phillyLogged struct {
@@ -122,27 +113,19 @@ type phillyLogged struct {
 
 var phillyFields = []string{"status", "vc", "jobid", "user", "submitted_time", "attempts", "start_time", "end_time"}
 
-func readPhillyLog(name string, r io.Reader) (jobs Source, leftOut *int, err error) {
-	l := &phillyLog{jsonText: newJSON(name, r, maxLineBytes), row: row{file: name, names: phillyFields}}
+func readPhillyLog(name string, r io.Reader, list bool) (jobs Source, leftOut *int, err error) {
+	l := &phillyLog{jsonText: newJSON(name, r, maxLineBytes), list: list, row: row{file: name, names: phillyFields}}
 	jobs, err = readJobs(l, l.parse)
 	return jobs, &l.row.leftOut, err
 }
 
 // next implements rows.
 func (l *phillyLog) next() (*row, error) {
-	if !l.begun {
-		l.begun = true
-		if err := l.want(json.Delim('[')); err != nil {
-			return nil, err
-		}
+	more, err := l.more(l.list)
+	if err != nil {
+		return nil, err
 	}
-	if !l.d.More() {
-		if err := l.want(json.Delim(']')); err != nil {
-			return nil, err
-		}
-		if err := l.end(); err != nil {
-			return nil, err
-		}
+	if !more {
 		return nil, io.EOF
 	}
 	l.job = phillyLogged{}

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -296,6 +297,42 @@ func TestOtherParts(t *testing.T) {
 	require.NoError(t, err)
 	for _, job := range []string{" coflow-7 ", " coflow-0 ", " coflow-4 "} {
 		require.Contains(t, got, job)
+	}
+}
+
+// TestPhillyLines: the log may be JSON lines, an object a line, also in parts that are joined.
+func TestPhillyLines(t *testing.T) {
+	log := samples[slices.IndexFunc(samples, func(s sample) bool { return s.file == "philly-log.json" })]
+	want, err := log.read(t, bytes.NewReader(log.text(t)))
+	require.NoError(t, err)
+	var jobs []json.RawMessage
+	require.NoError(t, json.Unmarshal(log.text(t), &jobs))
+	var lines []string
+	for _, j := range jobs {
+		var line bytes.Buffer
+		require.NoError(t, json.Compact(&line, j))
+		lines = append(lines, line.String())
+	}
+	text := strings.Join(lines, "\n")
+	for _, text := range []string{text, text + "\n", "\n" + strings.ReplaceAll(text, "\n", "\r\n\r\n") + "\n"} {
+		got, err := log.read(t, strings.NewReader(text))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	got, err := log.read(t, bytes.NewReader(slices.Concat(pack(t, []byte(lines[0]+"\n")), pack(t, []byte(strings.Join(lines[1:], "\n"))))))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	for damaged, want := range map[string]string{
+		text[:len(text)-2]:                        `:7:1: job: the file ends here, get the whole of it`,
+		text + "\n]":                              `:8:1: text after the end`,
+		text + "\n7":                              `:8:1: job: an element is of the kind number: want object`,
+		strings.ReplaceAll(text, "\n", ",\n"):     `job: invalid character ','`,
+		strings.Replace(text, "Failed", "", 1):    `:5:1: status is empty`,
+		text + "\n" + lines[1]:                    `:8:1: job "application_1_1" is in line 2 already`,
+		text + "\n{" + strings.Repeat(" ", 9<<20): `:8:1: a value is longer than 4194304 bytes`,
+	} {
+		_, err := log.read(t, strings.NewReader(damaged))
+		require.ErrorContains(t, err, want)
 	}
 }
 
