@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -126,6 +127,15 @@ const (
 // googleAfter is the timestamp of events after the end of the trace, whenever that was.
 const googleAfter = math.MaxInt64
 
+// googleEvent is a row of job_events.
+type googleEvent struct {
+	at           time.Duration
+	id           int64 // of the job
+	line, column int32 // of the event type
+	event        uint8
+	class        int8
+}
+
 // googleJob is what the events so far say of a job.
 type googleJob struct {
 	id                          int64
@@ -137,7 +147,7 @@ type googleJob struct {
 
 // openGoogleEvents reads job_events. Each job has one task, because the events do not say how many; it runs from the last
 // schedule event to the end that followed, and for ever where the excerpt stops before. What was submitted before the excerpt
-// begins is left out. Sizes are synthetic.
+// begins is left out. Rows may be in any order, those of the same time in that of the file. Sizes are synthetic.
 func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	t, err := openColumns(name, r, ',',
 		[]string{"timestamp", "missing_info", "job_id", "event_type", "user", "scheduling_class", "job_name", "logical_job_name"},
@@ -145,45 +155,44 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 	if err != nil {
 		return nil, err
 	}
-	var jobs []googleJob
-	index := make(map[int64]int)
-	var last time.Duration
+	var events []googleEvent
 	err = each(t, func(r *row) error {
 		if r.fields[0] == strconv.Itoa(googleAfter) {
 			return nil
 		}
-		at := time.Duration(r.integer(0, 0, maxSeconds*1e6)) * time.Microsecond
-		if at < last {
-			r.fail(0, "is %s: before the event above", quote(r.fields[0]))
+		e := googleEvent{
+			at: time.Duration(r.integer(0, 0, maxSeconds*1e6)) * time.Microsecond,
+			id: r.integer(2, 0, math.MaxInt64), event: uint8(r.integer(3, 0, googleUpdateRunning)),
+			line: int32(r.line), column: int32(r.cols[3]),
 		}
-		last = at
 		if r.fields[1] != "" {
 			r.integer(1, 0, 2)
 		}
-		id, event := r.integer(2, 0, math.MaxInt64), r.integer(3, 0, googleUpdateRunning)
-		class := int64(0)
 		if i := slices.Index(r.names, "scheduling_class"); r.fields[i] != "" { // the schema leaves it optional
-			class = r.integer(i, 0, 3)
+			e.class = int8(r.integer(i, 0, 3))
 		}
-		if r.err != nil {
-			return r.err
-		}
-		i, known := index[id]
-		if !known {
-			if event != googleSubmit {
-				r.leftOut++
-				return nil
-			}
-			i = len(jobs)
-			index[id], jobs = i, append(jobs, googleJob{id: id, submitted: at, class: int8(class), state: googleEvict})
-		}
-		if !jobs[i].step(uint8(event), at) {
-			r.fail(3, "is %d after event %d of the same job", event, jobs[i].state)
-		}
+		events = append(events, e)
 		return r.err
 	})
 	if err != nil {
 		return nil, err
+	}
+	slices.SortStableFunc(events, func(a, b googleEvent) int { return cmp.Compare(a.at, b.at) })
+	var jobs []googleJob
+	index := make(map[int64]int)
+	for _, e := range events {
+		i, known := index[e.id]
+		if !known {
+			if e.event != googleSubmit {
+				t.row.leftOut++
+				continue
+			}
+			i = len(jobs)
+			index[e.id], jobs = i, append(jobs, googleJob{id: e.id, submitted: e.at, class: e.class, state: googleEvict})
+		}
+		if before := jobs[i].state; !jobs[i].step(e.event, e.at) {
+			return nil, fmt.Errorf("trace: %s:%d:%d: event_type is %d after event %d of the same job", name, e.line, e.column, e.event, before)
+		}
 	}
 	return &jobList{Source: googleJobs(jobs, o.seed), arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 }
