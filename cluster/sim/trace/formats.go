@@ -44,6 +44,10 @@ var Formats = []Format{
 		Name: "alibaba-2018", Doc: "Alibaba's cluster-trace-v2018: machines with failure domains; batch tasks", Fleet: alibaba2018Fleet,
 		hosts: readAlibaba2018, jobs: openAlibaba2018,
 	},
+	{
+		Name: "azure-vm", Doc: "VMs of Azure's public dataset, of 2017 or 2019: lifetimes, cores and memory", Fleet: azureFleet,
+		jobs: openAzure,
+	},
 	{Name: "batch-jobs", Doc: "batch tasks of many instances, as CloudSimPy ships them", Fleet: batchFleet, jobs: openBatchJobs},
 	{
 		Name: "bytedance-services", Doc: "services and machines of a microservice cluster (JSON)",

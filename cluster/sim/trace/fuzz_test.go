@@ -53,6 +53,7 @@ func fuzzHosts(t *testing.T, kind sample, text []byte) {
 
 func FuzzAlibaba2018(f *testing.F)    { fuzz(f, "alibaba-2018", true) }
 func FuzzAlibabaTasks(f *testing.F)   { fuzz(f, "alibaba-2018", false) }
+func FuzzAzure(f *testing.F)          { fuzz(f, "azure-vm", false) }
 func FuzzBatchJobs(f *testing.F)      { fuzz(f, "batch-jobs", false) }
 func FuzzCoflow(f *testing.F)         { fuzz(f, "coflow", false) }
 func FuzzCSV(f *testing.F)            { fuzz(f, "csv", false) }

@@ -25,6 +25,7 @@ type sample struct {
 var samples = []sample{
 	{"alibaba-2018", true, "alibaba-2018.csv"},
 	{"alibaba-2018", false, "alibaba-2018-tasks.csv"},
+	{"azure-vm", false, "azure-vms.csv"},
 	{"batch-jobs", false, "batch-jobs.csv"},
 	{"bytedance-services", true, "services.json"},
 	{"bytedance-services", false, "services.json"},

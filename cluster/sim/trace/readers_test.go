@@ -177,7 +177,7 @@ func TestNothingInIt(t *testing.T) {
 	for _, s := range samples {
 		_, err := s.read(t, strings.NewReader(""))
 		switch s.file {
-		case "alibaba-2018-tasks.csv", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
+		case "alibaba-2018-tasks.csv", "azure-vms.csv", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
 			require.NoError(t, err, s.file)
 		case "log.swf":
 			require.Equal(t, s.hosts, err != nil)
@@ -509,6 +509,14 @@ func TestStrictness(t *testing.T) {
 		{"alibaba-2018-tasks.csv", "0.49", "102", `:1:49: plan_mem is "102": want a number from -1 to 101`},
 		{"alibaba-2018-tasks.csv", "j_9", "", `:3:27: job_name is empty`},
 		{"alibaba-2018-tasks.csv", "R2_1,", "", `:1:1: 8 fields: want 9`},
+		{"azure-vms.csv", "q7+", "vmid,subscriptionid,deploymentid,vmcreated,vmdeleted,maxcpu,avgcpu,p95maxcpu,vmcategory,vmcorecountbucket,vmmemorybucket\nq7+", `:1:1: a header: want none`},
+		{"azure-vms.csv", "Interactive", "Idle", `:2:65: vmcategory is "Idle": want Delay-insensitive, Interactive or Unknown`},
+		{"azure-vms.csv", ">24", ">16", `:3:66: vmcorecountbucket is ">16": want a number from 0 to 65536`},
+		{"azure-vms.csv", ">64", "", `:3:70: vmmemorybucket is ""`},
+		{"azure-vms.csv", ",300,", ",300.5,", `:1:37: vmcreated is "300.5": want a whole number from 0`},
+		{"azure-vms.csv", "28.5", "-28.5", `:1:55: p95maxcpu is "-28.5": want a number from 0 to 1e+06`},
+		{"azure-vms.csv", "R1sT/0pQaa==", "", `:2:1: vmid is empty`},
+		{"azure-vms.csv", "8,32", "8", `:1:1: 10 fields: want 11`},
 		{"pai.csv", "384,8", "384", `:2:1: 4 fields: want 5`},
 		{"pai-tasks.csv", "tensorflow,1.0", "tensorflow,1.1", `:1:37: inst_num is "1.1": want a whole number from 0 to 100000`},
 		{"pai-tasks.csv", "1739162.0", "yesterday", `:1:52: start_time is "yesterday": want a number from 0`},
