@@ -25,9 +25,7 @@ func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	var hosts []Host
-	var reported []int64 // by host: when
-	index := make(map[string]int)
+	var list reports
 	err = each(t, func(r *row) error {
 		at := r.integer(1, 0, maxSeconds)
 		h := Host{
@@ -39,20 +37,9 @@ func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 			h.Zone = "zone-" + r.text(3)
 		}
 		r.text(6)
-		i, known := index[h.Name]
-		switch {
-		case r.err != nil:
-		case known && at >= reported[i]:
-			hosts[i], reported[i] = h, at
-		case known:
-		case len(hosts) == maxHosts:
-			return r.errorf("more than %d hosts", maxHosts)
-		default:
-			index[h.Name], hosts, reported = len(hosts), append(hosts, h), append(reported, at)
-		}
-		return r.err
+		return list.add(r, h, at)
 	})
-	return hosts, err
+	return list.hosts, err
 }
 
 // alibabaTask is what is kept of a row of batch_task until it is its turn: there are 14 million.

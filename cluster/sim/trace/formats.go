@@ -65,6 +65,10 @@ var Formats = []Format{
 		hosts: readGoogleMachines, jobs: openGoogleEvents,
 	},
 	{
+		Name: "google-2019", Doc: "clusterdata-2019: machines; jobs from instance_events or collection_events (JSON lines)",
+		Fleet: Fleet{CPUMilli: googleCPUMilli, MemoryBytes: googleMemory}, hosts: readBorgMachines, jobs: openBorg,
+	},
+	{
 		Name: "helios", Doc: "SenseTime Helios: GPUs by day; gangs of nodes by virtual cluster",
 		Fleet: heliosFleet, hosts: readHeliosHosts, jobs: openHelios,
 	},

@@ -55,6 +55,8 @@ func FuzzAlibaba2018(f *testing.F)    { fuzz(f, "alibaba-2018", true) }
 func FuzzAlibabaTasks(f *testing.F)   { fuzz(f, "alibaba-2018", false) }
 func FuzzAzure(f *testing.F)          { fuzz(f, "azure-vm", false) }
 func FuzzBatchJobs(f *testing.F)      { fuzz(f, "batch-jobs", false) }
+func FuzzBorg(f *testing.F)           { fuzz(f, "google-2019", false) }
+func FuzzBorgMachines(f *testing.F)   { fuzz(f, "google-2019", true) }
 func FuzzCoflow(f *testing.F)         { fuzz(f, "coflow", false) }
 func FuzzCSV(f *testing.F)            { fuzz(f, "csv", false) }
 func FuzzCSVHosts(f *testing.F)       { fuzz(f, "csv", true) }

@@ -129,6 +129,32 @@ func readHosts(rs rows, parse func(*row) Host) ([]Host, error) {
 	return hosts, err
 }
 
+// reports collects the hosts of a list that has a row for each report of a machine, of which the latest one counts.
+type reports struct {
+	hosts []Host
+	at    []int64 // by host: when
+	index map[string]int
+}
+
+// add takes the report of a row.
+func (l *reports) add(r *row, h Host, at int64) error {
+	i, known := l.index[h.Name]
+	switch {
+	case r.err != nil:
+	case known && at >= l.at[i]:
+		l.hosts[i], l.at[i] = h, at
+	case known:
+	case len(l.hosts) == maxHosts:
+		return r.errorf("more than %d hosts", maxHosts)
+	default:
+		if l.index == nil {
+			l.index = make(map[string]int)
+		}
+		l.index[h.Name], l.hosts, l.at = len(l.hosts), append(l.hosts, h), append(l.at, at)
+	}
+	return r.err
+}
+
 // each calls f with all rows, until one of them fails.
 func each(rs rows, f func(*row) error) error {
 	for {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -119,6 +120,69 @@ func kindOf(t reflect.Type) string {
 		return "string"
 	}
 	return "number"
+}
+
+// jsonRows reads the objects of a list, or of JSON lines: each is a row, whose fields whoever reads it fills in from the value.
+type jsonRows[T any] struct {
+	*jsonText
+	what  string // a value is
+	list  bool
+	row   row
+	value T // of the row
+}
+
+func newJSONRows[T any](name string, text *bufio.Reader, what string, names ...string) *jsonRows[T] {
+	return &jsonRows[T]{
+		jsonText: newJSON(name, text, maxLineBytes), what: what, list: firstByte(text) == '[', row: row{file: name, names: names},
+	}
+}
+
+// openJSONRows is newJSONRows for a format that has no other form.
+func openJSONRows[T any](name string, r io.Reader, what string, names ...string) (*jsonRows[T], error) {
+	text, err := decompress(name, r)
+	if err != nil {
+		return nil, err
+	}
+	if first := firstByte(text); first != 0 && first != '{' && first != '[' {
+		return nil, fmt.Errorf("trace: %s:1:1: no JSON: want an object a line", name)
+	}
+	return newJSONRows[T](name, text, what, names...), nil
+}
+
+// next implements rows.
+func (l *jsonRows[T]) next() (*row, error) {
+	more, err := l.more(l.list)
+	if err != nil {
+		return nil, err
+	}
+	if !more {
+		return nil, io.EOF
+	}
+	var empty T
+	l.value = empty
+	if err := l.decode(l.what, &l.value); err != nil {
+		return nil, err
+	}
+	line, col := l.place()
+	l.row.line, l.row.cols, l.row.err = line, slices.Repeat([]int{col}, len(l.row.names)), nil
+	return &l.row, nil
+}
+
+// scalar is a number, also one in a string, as BigQuery writes whole ones, or a string; null is empty.
+type scalar string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scalar) UnmarshalJSON(text []byte) error {
+	switch text[0] {
+	case '"':
+		return json.Unmarshal(text, (*string)(s))
+	case 'n':
+		return nil
+	case '[', '{', 't', 'f':
+		return fmt.Errorf("%s: want a number or a string", quote(string(text)))
+	}
+	*s = scalar(text)
+	return nil
 }
 
 // more tells whether another value follows, in a list or one after the other, as in JSON lines.

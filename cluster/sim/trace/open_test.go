@@ -336,16 +336,18 @@ func TestRowsThatAreLeftOut(t *testing.T) {
 		format        string
 		jobs, leftOut int
 	}{
-		testdata("alibaba-2018-tasks.csv"): {"alibaba-2018", 4, 5},
-		testdata("azure-vms.csv"):          {"azure-vm", 4, 1},
-		testdata("pai-tasks.csv"):          {"pai-2020", 4, 4},
-		testdata("helios-jobs.csv"):        {"helios", 4, 3},
-		testdata("philly-log.json"):        {"philly", 3, 4},
-		testdata("philly-jobs.csv"):        {"philly", 3, 0},
-		testdata("google-events.csv"):      {"google-2011-events", 5, 0},
-		late:                               {"google-2011-events", 1, 2},
-		testdata("log.swf"):                {"swf", 4, 4},
-		testdata("openb-pods.csv"):         {"openb", 4, 0},
+		testdata("alibaba-2018-tasks.csv"):       {"alibaba-2018", 4, 5},
+		testdata("azure-vms.csv"):                {"azure-vm", 4, 1},
+		testdata("google-2019-instances.json"):   {"google-2019", 4, 2},
+		testdata("google-2019-collections.json"): {"google-2019", 2, 0},
+		testdata("pai-tasks.csv"):                {"pai-2020", 4, 4},
+		testdata("helios-jobs.csv"):              {"helios", 4, 3},
+		testdata("philly-log.json"):              {"philly", 3, 4},
+		testdata("philly-jobs.csv"):              {"philly", 3, 0},
+		testdata("google-events.csv"):            {"google-2011-events", 5, 0},
+		late:                                     {"google-2011-events", 1, 2},
+		testdata("log.swf"):                      {"swf", 4, 4},
+		testdata("openb-pods.csv"):               {"openb", 4, 0},
 	} {
 		w, err := Open(Options{Format: c.format, Jobs: file, Fleet: Fleet{Hosts: 7}})
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"io"
 	"math"
 	"slices"
@@ -55,7 +56,7 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	var jobs Source
 	var leftOut *int
 	if first := firstByte(text); first == '[' || first == '{' {
-		jobs, leftOut, err = readPhillyLog(name, text, first == '[')
+		jobs, leftOut, err = readPhillyLog(name, text)
 	} else {
 		jobs, err = readPhillyTable(name, text)
 	}
@@ -91,12 +92,7 @@ func readPhillyTable(name string, r io.Reader) (Source, error) {
 }
 
 // phillyLog reads cluster_job_log. A job is a row, which has a place for the times of one attempt.
-type phillyLog struct {
-	*jsonText
-	list bool // and not one object after the other
-	row  row
-	job  phillyLogged
-}
+type phillyLog struct{ *jsonRows[phillyLogged] }
 
 type phillyLogged struct {
 	Status, VC, JobID, User string
@@ -113,29 +109,10 @@ type phillyLogged struct {
 
 var phillyFields = []string{"status", "vc", "jobid", "user", "submitted_time", "attempts", "start_time", "end_time"}
 
-func readPhillyLog(name string, r io.Reader, list bool) (jobs Source, leftOut *int, err error) {
-	l := &phillyLog{jsonText: newJSON(name, r, maxLineBytes), list: list, row: row{file: name, names: phillyFields}}
+func readPhillyLog(name string, text *bufio.Reader) (jobs Source, leftOut *int, err error) {
+	l := phillyLog{newJSONRows[phillyLogged](name, text, "job", phillyFields...)}
 	jobs, err = readJobs(l, l.parse)
 	return jobs, &l.row.leftOut, err
-}
-
-// next implements rows.
-func (l *phillyLog) next() (*row, error) {
-	more, err := l.more(l.list)
-	if err != nil {
-		return nil, err
-	}
-	if !more {
-		return nil, io.EOF
-	}
-	l.job = phillyLogged{}
-	if err := l.decode("job", &l.job); err != nil {
-		return nil, err
-	}
-	line, col := l.place()
-	l.row.line, l.row.cols, l.row.err = line, slices.Repeat([]int{col}, len(phillyFields)), nil
-	l.row.fields = []string{l.job.Status, l.job.VC, l.job.JobID, l.job.User, unlessNone(l.job.Submitted), "", "", ""}
-	return &l.row, nil
 }
 
 func unlessNone(s string) string {
@@ -146,7 +123,9 @@ func unlessNone(s string) string {
 }
 
 // parse returns the job, or nil if it never ran on a GPU.
-func (l *phillyLog) parse(r *row) *Job {
+func (l phillyLog) parse(r *row) *Job {
+	v := &l.value
+	r.fields = []string{v.Status, v.VC, v.JobID, v.User, unlessNone(v.Submitted), "", "", ""}
 	r.text(0)
 	at, submitted := r.localTime(4)
 	gpus, run := l.attempts(r)
@@ -163,9 +142,9 @@ func (l *phillyLog) parse(r *row) *Job {
 
 // attempts returns how many GPUs the job held, and how long all its attempts took together: for ever where the last one has no
 // end, and nil where there is none with a beginning and an end after it.
-func (l *phillyLog) attempts(r *row) (gpus int64, run []time.Duration) {
+func (l phillyLog) attempts(r *row) (gpus int64, run []time.Duration) {
 	var sum time.Duration
-	for i, a := range l.job.Attempts {
+	for i, a := range l.value.Attempts {
 		held := int64(0)
 		for _, d := range a.Detail {
 			held += int64(len(d.GPUs))
@@ -178,7 +157,7 @@ func (l *phillyLog) attempts(r *row) (gpus int64, run []time.Duration) {
 		case begun && ended && to >= from:
 			sum += to - from
 			run = runTime(sum)
-		case begun && !ended && i == len(l.job.Attempts)-1:
+		case begun && !ended && i == len(l.value.Attempts)-1:
 			run = forEver
 		}
 	}

@@ -177,7 +177,7 @@ func TestNothingInIt(t *testing.T) {
 	for _, s := range samples {
 		_, err := s.read(t, strings.NewReader(""))
 		switch s.file {
-		case "alibaba-2018-tasks.csv", "azure-vms.csv", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
+		case "alibaba-2018-tasks.csv", "azure-vms.csv", "google-2019-collections.json", "google-2019-instances.json", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
 			require.NoError(t, err, s.file)
 		case "log.swf":
 			require.Equal(t, s.hosts, err != nil)
@@ -341,6 +341,42 @@ func TestPhillyLines(t *testing.T) {
 	}
 }
 
+// TestRowsInAnyOrder: an export comes in no order, and in parts of which some may come twice.
+func TestRowsInAnyOrder(t *testing.T) {
+	for _, s := range samples {
+		if s.format != "google-2019" {
+			continue
+		}
+		want, err := s.read(t, bytes.NewReader(s.text(t)))
+		require.NoError(t, err)
+		lines := strings.SplitAfter(strings.TrimSpace(string(s.text(t)))+"\n", "\n")
+		for _, mixed := range [][]string{lines, slices.Concat(lines[3:], lines[:3])} {
+			slices.Reverse(mixed)
+			got, err := s.read(t, strings.NewReader(strings.Join(mixed, "")))
+			require.NoError(t, err, s.file)
+			require.Equal(t, want, got, s.file)
+		}
+		got, err := s.read(t, strings.NewReader(strings.Join(slices.Concat(lines, lines), "")))
+		require.NoError(t, err, s.file)
+		require.Equal(t, want, got, s.file)
+	}
+}
+
+// TestInstancesBeyondTheMost: a job has so many instances, and not more.
+func TestInstancesBeyondTheMost(t *testing.T) {
+	var events []borgEvent
+	for i := range cluster.MaxInstances + 2 {
+		events = append(events, borgEvent{collection: 7, index: int32(i), at: 5, cpuMilli: 100})
+	}
+	leftOut := 0
+	jobs := borgJobs(append(events, borgEvent{collection: 8, at: 4}), &leftOut)
+	require.Len(t, jobs, 2)
+	require.EqualValues(t, 8, jobs[0].collection)
+	require.EqualValues(t, cluster.MaxInstances, jobs[1].instances)
+	require.Equal(t, forEver, jobs[1].durations)
+	require.Equal(t, 2, leftOut)
+}
+
 // TestStrictness changes one thing in a sample and expects one error that says where and what.
 func TestStrictness(t *testing.T) {
 	for _, c := range []struct {
@@ -384,6 +420,23 @@ func TestStrictness(t *testing.T) {
 		{"google-events.csv", "606000000,", "605000000,", `:10:15: event_type is 1 after event 1 of the same job`},
 		{"google-events.csv", "601000000,,", "601000000,3,", `:5:11: missing_info is "3": want a whole number from 0 to 2`},
 		{"google-events.csv", "601000000,,32,1,0", "601000000,,32,1,4", `:5:17: scheduling_class is "4": want a whole number from 0 to 3`},
+		{"google-2019-instances.json", `"time":"604000000"`, `"time":"60400000x"`, `:3:1: time is "60400000x": want a whole number from 0`},
+		{"google-2019-instances.json", `"time":"604000000",`, ``, `:3:1: time is "": want a whole number from 0`},
+		{"google-2019-instances.json", `"type":"10"`, `"type":"11"`, `:11:1: type is "11": want a whole number from 0 to 10`},
+		{"google-2019-instances.json", `"collection_id":70,`, `"collection_id":-70,`, `:13:1: collection_id is "-70": want a whole number from 0`},
+		{"google-2019-instances.json", `"collection_id":70,`, `"collection_id":[70],`, `:13:1: event: "[70]": want a number or a string`},
+		{"google-2019-instances.json", `"priority":103`, `"priority":1001`, `:13:1: priority is "1001": want a whole number from 0 to 1000`},
+		{"google-2019-instances.json", `"instance_index":"4",`, ``, `:16:1: instance_index is "": want events of instances or of collections, not both`},
+		{"google-2019-instances.json", `{"cpus":0.001}`, `{"cpus":-0.001}`, `:17:1: cpus is "-0.001": want a number from 0 to 1000`},
+		{"google-2019-instances.json", `{"cpus":0.001}`, `{"gpus":0.001}`, `:17:1: event: unknown field "gpus"`},
+		{"google-2019-instances.json", `{"cpus":0.001}`, `0.001`, `:17:1: event: resource_request is of the kind number: want object`},
+		{"google-2019-instances.json", `{"time":"0"`, `time,type`, `:1:1: no JSON: want an object a line`},
+		{"google-2019-collections.json", "\n{", "\n[", `:2:1: event: `},
+		{"google-2019-collections.json", `"scheduling_class"`, `"class"`, `:1:1: event: unknown field "class"`},
+		{"google-2019-machines.json", `"type":"2"`, `"type":"0"`, `:4:1: type is "0": want a whole number from 1 to 3`},
+		{"google-2019-machines.json", `{"cpus":1,`, `{"cpus":1.5,`, `:2:1: cpus is "1.5": want a number from 0 to 1`},
+		{"google-2019-machines.json", `"machine_id":"912"`, `"machine_id":"m 912"`, `:6:1: machine_id is "m 912": want a whole number`},
+		{"google-2019-machines.json", `"machine_id":"912"`, `"instance_index":"912"`, `:6:1: machine: unknown field "instance_index"`},
 		{"philly-jobs.csv", "07:00:41", "25:00:41", `:3:1: timestamp is "2017-10-09 25:00:41": want year-month-day`},
 		{"philly-jobs.csv", "122.0", "121.0", `:3:28: gpu_time is "121.0": want duration times num_gpus`},
 		{"philly-jobs.csv", "vc2", "VC 2", `:3:34: cluster is "VC 2": want lower-case letters and digits`},

@@ -180,6 +180,14 @@ func (r *row) stated(i int, lo, hi float64) float64 {
 	return r.number(i, lo, hi)
 }
 
+// ifStated returns field i, a whole number from 0 to hi, or 0 where it is empty.
+func (r *row) ifStated(i int, hi int64) int64 {
+	if r.fields[i] == "" {
+		return 0
+	}
+	return r.integer(i, 0, hi)
+}
+
 // seconds returns field i, a time or a duration of 0 or more seconds.
 func (r *row) seconds(i int) time.Duration { return toDuration(r.number(i, 0, maxSeconds)) }
 
