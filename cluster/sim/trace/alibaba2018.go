@@ -62,48 +62,63 @@ func openAlibaba2018(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tasks []*alibabaTask
-	var jobs []string // names; tasks of one stand together
-	number := int32(0)
+	var tasks alibabaTasks
 	err = each(t, func(r *row) error {
-		number++
+		tasks.rows++
 		if r.fields[1] == "" || r.fields[5] == "" {
 			r.leftOut++
 			return nil
 		}
-		k := &alibabaTask{
-			number: number, instances: int32(r.whole(1, 0, cluster.MaxInstances)),
-			start: int32(r.whole(5, 0, maxSeconds)), end: int32(r.stated(6, 0, maxSeconds)),
+		k := alibabaTask{
+			instances: int32(r.whole(1, 0, cluster.MaxInstances)),
+			start:     int32(r.whole(5, 0, maxSeconds)), end: int32(r.stated(6, 0, maxSeconds)),
 			cpuMilli: int32(math.Round(r.stated(7, 0, 1e6) * 10)),
 		}
 		if percent := r.stated(8, -1, 101); percent <= 100 { // −1 and 101 stand for what is not known
 			k.memory = int64(math.Round(max(0, percent) / 100 * alibaba2018Memory))
 		}
-		if k.start == 0 || k.end > 0 && k.end < k.start || k.instances == 0 {
-			r.leftOut++
-			return r.err
-		}
-		if len(jobs) == 0 || jobs[len(jobs)-1] != r.fields[2] {
-			jobs = append(jobs, r.text(2))
-		}
-		k.job = int32(len(jobs) - 1)
-		tasks = append(tasks, k)
-		return r.err
+		return tasks.add(r, k, 2)
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(tasks, func(a, b *alibabaTask) int {
+	return tasks.jobs(t), nil
+}
+
+// alibabaTasks are the tasks of a table.
+type alibabaTasks struct {
+	list  []*alibabaTask
+	names []string // of jobs; tasks of one stand together
+	rows  int32    // so far
+}
+
+// add takes over the task of a row, unless it is one to leave out; field job names its job.
+func (a *alibabaTasks) add(r *row, k alibabaTask, job int) error {
+	if k.start <= 0 || k.end > 0 && k.end < k.start || k.instances == 0 {
+		r.leftOut++
+		return r.err
+	}
+	if n := len(a.names); n == 0 || a.names[n-1] != r.fields[job] {
+		a.names = append(a.names, r.text(job))
+	}
+	k.number, k.job = a.rows, int32(len(a.names)-1)
+	a.list = append(a.list, &k)
+	return r.err
+}
+
+// jobs makes a job of each task that was read from a table.
+func (a *alibabaTasks) jobs(t *table) *jobList {
+	slices.SortFunc(a.list, func(a, b *alibabaTask) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
 	})
-	source := inTurn(tasks, func(k *alibabaTask) *Job {
+	source := inTurn(a.list, func(k *alibabaTask) *Job {
 		j := newJob(numbered("task", int64(k.number)), time.Duration(k.start)*time.Second, uint32(k.instances),
 			task(int64(k.cpuMilli), k.memory, 0, cluster.GPURequest{}))
-		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: jobs[k.job]}}
+		j.Spec.Labels = []cluster.KeyValue{{Key: "job", Value: a.names[k.job]}}
 		if k.end > 0 {
 			j.Durations = runTime(time.Duration(k.end-k.start) * time.Second)
 		}
 		return j
 	})
-	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
+	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}
 }

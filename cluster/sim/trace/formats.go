@@ -41,6 +41,10 @@ type jobList struct {
 // Formats lists the known formats by name.
 var Formats = []Format{
 	{
+		Name: "alibaba-2017", Doc: "Alibaba's cluster-trace-v2017: machines; batch tasks", Fleet: alibaba2017Fleet,
+		hosts: readAlibaba2017, jobs: openAlibaba2017,
+	},
+	{
 		Name: "alibaba-2018", Doc: "Alibaba's cluster-trace-v2018: machines with failure domains; batch tasks", Fleet: alibaba2018Fleet,
 		hosts: readAlibaba2018, jobs: openAlibaba2018,
 	},

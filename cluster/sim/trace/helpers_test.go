@@ -23,6 +23,8 @@ type sample struct {
 }
 
 var samples = []sample{
+	{"alibaba-2017", true, "alibaba-2017.csv"},
+	{"alibaba-2017", false, "alibaba-2017-tasks.csv"},
 	{"alibaba-2018", true, "alibaba-2018.csv"},
 	{"alibaba-2018", false, "alibaba-2018-tasks.csv"},
 	{"azure-vm", false, "azure-vms.csv"},

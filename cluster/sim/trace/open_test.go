@@ -157,23 +157,23 @@ func TestARecordedZeroIsASecond(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	pods := testdata("openb-pods.csv")
 	for want, o := range map[string]Options{
-		`format "excel" is not known: one of alibaba-2018, azure-vm, batch-jobs`: {Format: "excel", Jobs: pods},
-		`format "pai-2020" needs hosts`:                                          {Format: "pai-2020", Jobs: pods},
-		"no file of jobs is given":                                               {Format: "openb"},
-		`format "openb" needs hosts`:                                             {Format: "openb", Jobs: pods},
-		"hosts are given twice":                                                  {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{Hosts: 1}},
-		`format "swim" has no machine lists`:                                     {Format: "swim", Jobs: pods, Hosts: pods},
-		`format "x" is not known`:                                                {Format: "swim", Jobs: pods, Hosts: pods, HostFormat: "x"},
-		"missing.csv: no such file":                                              {Format: "openb", Jobs: testdata("missing.csv"), Fleet: Fleet{Hosts: 1}},
-		"nodes.csv: no such file":                                                {Format: "openb", Jobs: pods, Hosts: "nodes.csv"},
-		"hosts is -1: 1 to 1000000":                                              {Format: "swim", Jobs: pods, Fleet: Fleet{Hosts: -1}},
-		"the list of machines says what hosts have":                              {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{GPUs: 4}},
-		`there is no machine list of format "csv"`:                               {Format: "swim", Jobs: pods, HostFormat: "csv"},
-		"limit is -1: want 0 or more":                                            {Format: "openb", Jobs: pods, Limit: -1},
-		"blocks of 9223372036854775807 bytes: want 0 to 1125899906842624":        {Format: "swim", Jobs: testdata("swim.tsv"), BlockBytes: math.MaxInt64},
-		"offered load and demand exclude each other":                             {Format: "openb", Jobs: pods, Mode: Mode{Demand: 1, OfferedLoad: 1}},
-		"offered load needs recorded arrivals and durations":                     {Format: "openb", Jobs: testdata("openb-pods-untimed.csv"), Fleet: Fleet{Hosts: 1}, Mode: Mode{OfferedLoad: 1}},
-		"openb-pods.csv:1:1: column 1 of the header is \"name\": want \"sn\"":    {Format: "openb", Jobs: pods, Hosts: pods},
+		`format "excel" is not known: one of alibaba-2017, alibaba-2018, azure-vm`: {Format: "excel", Jobs: pods},
+		`format "pai-2020" needs hosts`:                                            {Format: "pai-2020", Jobs: pods},
+		"no file of jobs is given":                                                 {Format: "openb"},
+		`format "openb" needs hosts`:                                               {Format: "openb", Jobs: pods},
+		"hosts are given twice":                                                    {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{Hosts: 1}},
+		`format "swim" has no machine lists`:                                       {Format: "swim", Jobs: pods, Hosts: pods},
+		`format "x" is not known`:                                                  {Format: "swim", Jobs: pods, Hosts: pods, HostFormat: "x"},
+		"missing.csv: no such file":                                                {Format: "openb", Jobs: testdata("missing.csv"), Fleet: Fleet{Hosts: 1}},
+		"nodes.csv: no such file":                                                  {Format: "openb", Jobs: pods, Hosts: "nodes.csv"},
+		"hosts is -1: 1 to 1000000":                                                {Format: "swim", Jobs: pods, Fleet: Fleet{Hosts: -1}},
+		"the list of machines says what hosts have":                                {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{GPUs: 4}},
+		`there is no machine list of format "csv"`:                                 {Format: "swim", Jobs: pods, HostFormat: "csv"},
+		"limit is -1: want 0 or more":                                              {Format: "openb", Jobs: pods, Limit: -1},
+		"blocks of 9223372036854775807 bytes: want 0 to 1125899906842624":          {Format: "swim", Jobs: testdata("swim.tsv"), BlockBytes: math.MaxInt64},
+		"offered load and demand exclude each other":                               {Format: "openb", Jobs: pods, Mode: Mode{Demand: 1, OfferedLoad: 1}},
+		"offered load needs recorded arrivals and durations":                       {Format: "openb", Jobs: testdata("openb-pods-untimed.csv"), Fleet: Fleet{Hosts: 1}, Mode: Mode{OfferedLoad: 1}},
+		"openb-pods.csv:1:1: column 1 of the header is \"name\": want \"sn\"":      {Format: "openb", Jobs: pods, Hosts: pods},
 	} {
 		_, err := Open(o)
 		require.ErrorContains(t, err, want)
@@ -337,6 +337,7 @@ func TestRowsThatAreLeftOut(t *testing.T) {
 		jobs, leftOut int
 	}{
 		testdata("alibaba-2018-tasks.csv"):       {"alibaba-2018", 4, 5},
+		testdata("alibaba-2017-tasks.csv"):       {"alibaba-2017", 4, 5},
 		testdata("azure-vms.csv"):                {"azure-vm", 4, 1},
 		testdata("google-2019-instances.json"):   {"google-2019", 4, 2},
 		testdata("google-2019-collections.json"): {"google-2019", 2, 0},

@@ -177,7 +177,7 @@ func TestNothingInIt(t *testing.T) {
 	for _, s := range samples {
 		_, err := s.read(t, strings.NewReader(""))
 		switch s.file {
-		case "alibaba-2018-tasks.csv", "azure-vms.csv", "google-2019-collections.json", "google-2019-instances.json", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
+		case "alibaba-2017-tasks.csv", "alibaba-2018-tasks.csv", "azure-vms.csv", "google-2019-collections.json", "google-2019-instances.json", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
 			require.NoError(t, err, s.file)
 		case "log.swf":
 			require.Equal(t, s.hosts, err != nil)
@@ -555,6 +555,14 @@ func TestStrictness(t *testing.T) {
 			`:1:1: a header: want none, as the table is published: remove the line`,
 		},
 		{"pai.csv", "", "machine,gpu_type,cap_cpu,cap_mem,cap_gpu\n", `:1:1: a header: want none, as the table is published: remove the line`},
+		{"alibaba-2017-tasks.csv", "2003,Terminated,50", "2003,Terminated,0.5", `:1:35: plan_cpu is "0.5": want a whole number from 0 to 1000000`},
+		{"alibaba-2017-tasks.csv", "Cancelled", "Interrupted", `:8:21: status is "Interrupted": want Ready, Waiting, Running, Terminated`},
+		{"alibaba-2017-tasks.csv", "0.5", "1.5", `:4:31: plan_mem is "1.5": want a number from 0 to 1`},
+		{"alibaba-2017-tasks.csv", ",15,64", ",,64", `:1:13: job_id is "": want a whole number`},
+		{"alibaba-2017-tasks.csv", ",2003,", ",200000,", `:1:19: instance_num is "200000": want a whole number from 0 to 100000`},
+		{"alibaba-2017.csv", "13,add", "13,join", `:3:6: event_type is "join": want add, softerror or harderror`},
+		{"alibaba-2017.csv", "0.75,1", "1.75,1", `:1:14: memory is "1.75": want a number from 0 to 1`},
+		{"alibaba-2017.csv", "0,11,", "0,m_11,", `:1:3: machine_id is "m_11": want a whole number`},
 		{"alibaba-2018.csv", "96,100,USING", "96,101,USING", `:1:17: mem_size is "101"`},
 		{"alibaba-2018-tasks.csv", "371.0", "371.5", `:1:6: instance_num is "371.5": want a whole number from 0 to 100000`},
 		{"alibaba-2018-tasks.csv", "12846.0", "100001", `:2:4: instance_num is "100001": want a whole number from 0 to 100000`},
