@@ -47,18 +47,48 @@ func googleSize(random *rand.Rand) cluster.TaskSpec {
 	panic("trace: the weights of googleSizes do not add up to 100")
 }
 
+// readGoogleMachines reads a list of machines with a header, or machine_events.
 func readGoogleMachines(name string, r io.Reader) ([]Host, error) {
-	t, err := openTable(name, r, ',', []string{"machine_id", "cpu", "memory"})
+	text, err := decompress(name, r)
+	if err != nil {
+		return nil, err
+	}
+	if first := firstByte(text); '0' <= first && first <= '9' {
+		return readGoogleMachineEvents(name, text)
+	}
+	t, err := openTable(name, text, ',', []string{"machine_id", "cpu", "memory"})
 	if err != nil {
 		return nil, err
 	}
 	hosts, err := readHosts(t, func(r *row) Host {
-		r.integer(0, 0, math.MaxInt64)
-		return Host{Name: r.hostName(0), Machine: machine(
-			int64(math.Round(r.number(1, 0, 1)*googleCPUMilli)),
-			int64(math.Round(r.number(2, 0, 1)*googleMemory)), 0, 0, "")}
+		return googleMachine(r, 0, r.number(1, 0, 1), r.number(2, 0, 1))
 	})
 	return inRacks(hosts), err
+}
+
+// readGoogleMachineEvents reads machine_events. All machines count that were ever added, with the capacity that they had last.
+func readGoogleMachineEvents(name string, r io.Reader) ([]Host, error) {
+	t, err := openColumns(name, r, ',', []string{"timestamp", "machine_id", "event_type", "platform_id", "cpu", "memory"})
+	if err != nil {
+		return nil, err
+	}
+	const removed, updated = 1, 2
+	var list reports
+	err = each(t, func(r *row) error {
+		at, h := r.integer(0, 0, math.MaxInt64), googleMachine(r, 1, r.stated(4, 0, 1), r.stated(5, 0, 1))
+		if r.integer(2, 0, updated) == removed || r.fields[4] == "" && r.fields[5] == "" {
+			return r.err
+		}
+		return list.add(r, h, at)
+	})
+	return inRacks(list.hosts), err
+}
+
+// googleMachine returns the machine whose number is in field id.
+func googleMachine(r *row, id int, cpu, memory float64) Host {
+	r.integer(id, 0, math.MaxInt64)
+	return Host{Name: r.hostName(id), Machine: machine(
+		int64(math.Round(cpu*googleCPUMilli)), int64(math.Round(memory*googleMemory)), 0, 0, "")}
 }
 
 // openGoogleSubtrace reads jobs in the form of the Hawk and Eagle simulators: arrival in seconds, number of tasks, mean

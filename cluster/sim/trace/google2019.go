@@ -57,13 +57,10 @@ func readBorgMachines(name string, r io.Reader) ([]Host, error) {
 		r.fields = []string{
 			string(v.Time), string(v.Machine), string(v.Type), string(v.Switch), string(v.Capacity.CPUs), string(v.Capacity.Memory),
 		}
-		at := r.integer(0, 0, math.MaxInt64)
-		r.integer(1, 0, math.MaxInt64)
-		if r.integer(2, 1, 3) == borgRemove || v.Capacity.CPUs == "" && v.Capacity.Memory == "" {
+		at, h := r.integer(0, 0, math.MaxInt64), googleMachine(r, 1, r.stated(4, 0, 1), r.stated(5, 0, 1))
+		if r.integer(2, 1, 3) == borgRemove || r.fields[4] == "" && r.fields[5] == "" {
 			return r.err
 		}
-		h := Host{Name: r.hostName(1), Machine: machine(
-			int64(math.Round(r.stated(4, 0, 1)*googleCPUMilli)), int64(math.Round(r.stated(5, 0, 1)*googleMemory)), 0, 0, "")}
 		h.Rack = r.fields[3]
 		return list.add(r, h, at)
 	})

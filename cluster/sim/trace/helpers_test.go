@@ -36,6 +36,7 @@ var samples = []sample{
 	{"csv", false, "jobs.csv"},
 	{"dlrm", false, "dlrm.csv"},
 	{"google-2011", true, "google-machines.csv"},
+	{"google-2011", true, "google-machine-events.csv"},
 	{"google-2011", false, "google-subtrace.tr"},
 	{"google-2011-events", false, "google-events.csv"},
 	{"google-2019", true, "google-2019-machines.json"},
