@@ -93,7 +93,8 @@ func TestJoinedParts(t *testing.T) {
 		want, err := s.read(t, bytes.NewReader(s.text(t)))
 		require.NoError(t, err)
 		first, second := bytes.Join(lines[:2], nil), append(slices.Clone(lines[0]), bytes.Join(lines[2:], nil)...)
-		for _, joined := range [][]byte{append(slices.Clone(first), second...), append(pack(t, first), pack(t, second)...)} {
+		marked := slices.Concat([]byte("\ufeff"), first, []byte("\ufeff"), second)
+		for _, joined := range [][]byte{slices.Concat(first, second), slices.Concat(pack(t, first), pack(t, second)), marked} {
 			got, err := s.read(t, bytes.NewReader(joined))
 			require.NoError(t, err, file)
 			require.Equal(t, want, got, file)
@@ -104,6 +105,10 @@ func TestJoinedParts(t *testing.T) {
 	require.ErrorContains(t, err, `:8:7: cpu_milli is "x"`, "lines count as they are in the file")
 	_, err = pods.read(t, strings.NewReader(string(pods.text(t))+strings.Join(openbPodsUntimed, ",")+"\n"))
 	require.ErrorContains(t, err, `:6:1: 5 fields: want 11`, "the header of another table")
+
+	tasks := samples[slices.IndexFunc(samples, func(s sample) bool { return s.file == "alibaba-2018-tasks.csv" })]
+	_, err = tasks.read(t, strings.NewReader("M1,5,j_10,1,Waiting,,,,\ntask_name,instance_num,job_name,task_type,status,start_time,end_time,plan_cpu,plan_mem\n"))
+	require.ErrorContains(t, err, `:2:1: a header: want none, as the table is published: remove the line`)
 }
 
 // TestCutOff: a gzipped file that ends too early is no shorter trace, and neither is one that is damaged.

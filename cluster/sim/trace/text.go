@@ -24,6 +24,9 @@ const (
 	maxSeconds   = 1e9 // about 31 years
 )
 
+// mark is the byte-order mark.
+const mark = "\ufeff"
+
 // decompress returns the text behind r, which may be gzipped: the content decides, not the name. A byte-order mark at
 // the beginning of the text is dropped.
 func decompress(name string, r io.Reader) (*bufio.Reader, error) {
@@ -36,8 +39,8 @@ func decompress(name string, r io.Reader) (*bufio.Reader, error) {
 		z.Multistream(false)
 		in = bufio.NewReaderSize(&unzipped{z, in}, 64<<10)
 	}
-	if head, err := in.Peek(3); err == nil && string(head) == "\ufeff" {
-		_, _ = in.Discard(3)
+	if head, err := in.Peek(len(mark)); err == nil && string(head) == mark {
+		_, _ = in.Discard(len(mark))
 	}
 	head, _ := in.Peek(262) // less of a short file
 	for _, f := range foreign {
@@ -363,7 +366,7 @@ func (t *table) choose(fields []string) error {
 	var counts []string
 	line, _ := t.r.FieldPos(0)
 	for _, c := range t.columns {
-		if slices.Equal(c, fields) {
+		if isHeader(fields, c) {
 			return fmt.Errorf("trace: %s:%d:1: a header: want none, as the table is published: remove the line", t.row.file, line)
 		}
 		if len(c) == len(fields) {
@@ -373,6 +376,11 @@ func (t *table) choose(fields []string) error {
 		counts = append(counts, strconv.Itoa(len(c)))
 	}
 	return fmt.Errorf("trace: %s:%d:1: %d fields: want %s", t.row.file, line, len(fields), strings.Join(counts, " or "))
+}
+
+// isHeader tells whether a row has the names of columns, if there are any. A part may begin with a byte-order mark.
+func isHeader(fields, names []string) bool {
+	return len(names) > 0 && len(fields) == len(names) && strings.TrimPrefix(fields[0], mark) == names[0] && slices.Equal(fields[1:], names[1:])
 }
 
 // badHeader says where the header r differs from the wanted one.
@@ -393,7 +401,7 @@ func (r *row) badHeader(want []string) error {
 // next implements rows.
 func (t *table) next() (*row, error) {
 	fields, err := t.r.Read()
-	for err == nil && t.head != nil && slices.Equal(fields, t.head) { // parts that have one each became one file
+	for err == nil && isHeader(fields, t.head) { // parts that have one each became one file
 		fields, err = t.r.Read()
 	}
 	if err == io.EOF {
@@ -405,7 +413,7 @@ func (t *table) next() (*row, error) {
 	if t.rows++; t.rows > maxRows {
 		return nil, t.row.errorf("more than %d rows", maxRows)
 	}
-	if t.rows == 1 && t.columns != nil {
+	if t.columns != nil && (t.rows == 1 || isHeader(fields, t.row.names)) {
 		if err := t.choose(fields); err != nil {
 			return nil, err
 		}
