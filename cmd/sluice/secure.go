@@ -30,7 +30,7 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 		return nil, nil, nil
 	}
 	files, err := serverFiles(c, func(err error) {
-		s.log.Error("the scheduler's certificate cannot be read: it goes on with the one before", "error", err)
+		s.log.Error("scheduler.tls: a file cannot be read any more", "error", err)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +48,7 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 		[]grpc.ServerOption{grpc.Creds(credentials.NewTLS(s.tls))}, nil
 }
 
-// serverFiles reads the files of scheduler.tls. warn is told when the certificate cannot be read any more; it may be nil.
+// serverFiles reads the files of scheduler.tls. warn is told when one cannot be read any more; it may be nil.
 func serverFiles(c config.Scheduler, warn func(error)) (*pki.Server, error) {
 	files, err := pki.NewServer(pki.ServerFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.ClientCA, CRL: c.TLS.CRL, Warn: warn})
 	if err != nil {

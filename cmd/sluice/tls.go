@@ -152,7 +152,8 @@ func newTLSRevokeCommand(a *app) *cobra.Command {
 		Use:   "revoke DIR FILE",
 		Short: "Add a certificate to the list of revoked ones, DIR/crl.pem",
 		Long: `Add a certificate to the list of revoked ones, crl.pem in the authority's folder. A
-scheduler whose setting scheduler.tls.crl names that file refuses it within a second.`,
+scheduler whose setting scheduler.tls.crl names that file refuses it within a second.
+Tokens that its user has made go on: "sluice token revoke" ends them.`,
 		Args: wants("DIR", "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			list, err := pki.Revoke(args[0], args[1])

@@ -184,6 +184,36 @@ func TestRevoked(t *testing.T) {
 	require.ErrorContains(t, err, "has signed")
 }
 
+// While the list of revoked certificates cannot be read nobody gets in: who operates the scheduler is told why, once each time.
+func TestAListThatCannotBeReadIsTold(t *testing.T) {
+	dir := newAuthority(t, 1)
+	ca, in := filepath.Join(dir, "ca.pem"), func(name string) string { return filepath.Join(dir, name) }
+	crl, err := Revoke(dir, in("server.pem"))
+	require.NoError(t, err)
+	good, err := os.ReadFile(crl)
+	require.NoError(t, err)
+	var warned []string
+	s, err := NewServer(ServerFiles{
+		Cert: in("server.pem"), Key: in("server-key.pem"), ClientCA: ca, CRL: crl, Warn: func(err error) { warned = append(warned, err.Error()) },
+	})
+	require.NoError(t, err)
+	for n := 1; n <= 2; n++ {
+		require.NoError(t, os.WriteFile(crl, []byte("none"), 0o600))
+		for range 3 {
+			s.crl.looked = time.Time{}
+			_, err = meet(t, s, ca, dir, "ann")
+			require.ErrorContains(t, err, "cannot be told")
+		}
+		require.Len(t, warned, n)
+		require.Contains(t, warned[n-1], "nobody with a certificate is let in")
+		require.Contains(t, warned[n-1], crl)
+		require.NoError(t, os.WriteFile(crl, good, 0o600))
+		s.crl.looked = time.Time{}
+		_, err = meet(t, s, ca, dir, "ann")
+		require.NoError(t, err)
+	}
+}
+
 // No certificate is said to be valid for longer than its authority.
 func TestTheAuthorityEndsLast(t *testing.T) {
 	dir := newAuthority(t, maxDays)

@@ -16,7 +16,7 @@ type ServerFiles struct {
 	ClientCA  string // authorities of the clients' certificates
 	CRL       string // of those that are revoked; "" for none
 
-	// Warn is told when the own certificate cannot be read any more; it may be nil.
+	// Warn is told once when the own certificate cannot be read any more, and then once when the list cannot; it may be nil.
 	Warn func(error)
 }
 
@@ -36,12 +36,18 @@ func NewServer(files ServerFiles) (*Server, error) {
 		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 		return &pair, err
 	}
-	s.own.path, s.own.lasting = files.Cert, func(err error) {
-		if files.Warn != nil {
-			files.Warn(fmt.Errorf("pki: certificate %s: %w", files.Cert, err))
-		}
+	warn := files.Warn
+	if warn == nil {
+		warn = func(error) {}
+	}
+	s.own.path, s.own.lasting = files.Cert, true
+	s.own.warn = func(err error) {
+		warn(fmt.Errorf("the scheduler's certificate cannot be read, and the one before goes on: pki: certificate %s: %w", files.Cert, err))
 	}
 	s.crl.path = files.CRL
+	s.crl.warn = func(err error) {
+		warn(fmt.Errorf("the list of revoked certificates cannot be read, and nobody with a certificate is let in until it can: %w", err))
+	}
 	s.crl.read = func() (*x509.RevocationList, error) { return s.readCRL() }
 	var err error
 	if s.pool, err = readPool(files.ClientCA); err != nil {
@@ -150,7 +156,8 @@ func readPool(path string) (*x509.CertPool, error) {
 type watched[T any] struct {
 	path    string
 	read    func() (T, error)
-	lasting func(error) // what was read holds until there is more that can be, and this is told once why there is not; nil: it does not
+	lasting bool        // what was read holds until there is more that can be
+	warn    func(error) // is told once why it cannot be read any more
 
 	mu      sync.Mutex
 	looked  time.Time
@@ -173,19 +180,20 @@ func (w *watched[T]) get() (T, error) {
 		return w.value, nil
 	}
 	err := w.look()
-	switch {
-	case err == nil:
+	if err == nil {
 		w.known, w.looked, w.told = true, now, false
-	case w.lasting != nil && w.known:
-		if w.looked = now; !w.told {
-			w.told = true
-			w.lasting(err)
-		}
-	default:
-		w.known = false
-		return w.value, err
+		return w.value, nil
 	}
-	return w.value, nil
+	if !w.told && !w.changed.IsZero() {
+		w.told = true
+		w.warn(err)
+	}
+	if w.lasting && w.known {
+		w.looked = now
+		return w.value, nil
+	}
+	w.known = false
+	return w.value, err
 }
 
 // look reads the file if it is not known as it is.
