@@ -53,12 +53,12 @@ type client struct {
 // connect returns a client with a connection that stands: a scheduler that is not there is told at once, while one
 // that goes away later is waited for where that makes sense.
 func (a *app) connect(ctx context.Context) (*client, error) {
-	options, err := a.credentials()
+	secure, options, err := a.credentials()
 	if err != nil {
 		return nil, err
 	}
 	target, found := a.target()
-	conn, err := grpc.NewClient(target, append(slices.Concat(options, found, onlyText),
+	conn, err := grpc.NewClient(target, append(slices.Concat(options, found, onlyText), grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},

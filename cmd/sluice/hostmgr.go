@@ -63,12 +63,14 @@ them again when it starts with the same state folder.`,
 
 // dialScheduler prepares the connection of a host manager to its scheduler.
 func (a *app) dialScheduler() (*grpc.ClientConn, error) {
-	options, err := a.credentials()
+	secure, options, err := a.credentials()
 	if err != nil {
 		return nil, err
 	}
 	target, found := a.target()
-	conn, err := grpc.NewClient(target, append(slices.Concat(options, found), grpc.WithStreamInterceptor(explainDial(a.config.Server, a.config.TLS.CA != "")))...)
+	r := &renewing{TransportCredentials: secure}
+	conn, err := grpc.NewClient(target, append(slices.Concat(options, found), grpc.WithTransportCredentials(r),
+		grpc.WithChainStreamInterceptor(explainDial(a.config.Server, a.config.TLS.CA != ""), r.intercept))...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}

@@ -110,7 +110,7 @@ scheduler:
 	for _, user := range []string{"admin", ""} {
 		own := &tls.Config{RootCAs: conf.RootCAs, ServerName: "127.0.0.1"}
 		if user != "" {
-			own.Certificates = conf.Certificates
+			own.GetClientCertificate = conf.GetClientCertificate
 		}
 		conn, err := tls.Dial("tcp", peers[leads], own)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -184,43 +185,59 @@ func (s *server) address() string {
 	return fmt.Sprintf("%s://%s/", scheme, s.web.Addr())
 }
 
-// credentials are what commands and host managers show to the scheduler.
-func (a *app) credentials() ([]grpc.DialOption, error) {
+// credentials are what commands and host managers show to the scheduler: how connections are secured, and what goes with each call.
+// Who goes on for long shows what the files hold then, with each new connection and each call.
+func (a *app) credentials() (credentials.TransportCredentials, []grpc.DialOption, error) {
 	c := a.config
 	if err := c.CheckCaller(); err != nil {
-		return nil, exitError{exitUsage, err}
+		return nil, nil, exitError{exitUsage, err}
 	}
 	if c.TLS.CA == "" {
-		return []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, nil
+		return insecure.NewCredentials(), nil, nil
 	}
 	conf, err := pki.Client(pki.ClientFiles{CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key, ServerName: c.TLS.ServerName})
 	if err != nil {
-		return nil, exitError{exitUsage, fmt.Errorf("tls: %w", err)}
+		return nil, nil, exitError{exitUsage, fmt.Errorf("tls: %w", err)}
 	}
-	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(conf))}
-	if c.TokenFile != "" {
-		token, err := os.ReadFile(c.TokenFile)
-		if err != nil {
-			return nil, exitError{exitUsage, fmt.Errorf("token_file: %w", err)}
-		}
-		text := strings.TrimSpace(string(token))
-		if text == "" || strings.ContainsAny(text, " \n\r\t") {
-			return nil, exitError{exitUsage, errors.New("token_file: " + c.TokenFile + " has to hold one token and nothing else")}
-		}
-		options = append(options, grpc.WithPerRPCCredentials(bearer(text)))
+	if c.TokenFile == "" {
+		return credentials.NewTLS(conf), nil, nil
 	}
-	return options, nil
+	token := &bearer{path: c.TokenFile}
+	if err := token.read(); err != nil {
+		return nil, nil, exitError{exitUsage, fmt.Errorf("token_file: %w", err)}
+	}
+	return credentials.NewTLS(conf), []grpc.DialOption{grpc.WithPerRPCCredentials(token)}, nil
 }
 
-// bearer shows a token with each call.
-type bearer string
+// bearer shows a token with each call: the one in its file, or the last one that was, if that cannot be read any more.
+type bearer struct {
+	path string
+	mu   sync.Mutex
+	text string
+}
 
-var _ credentials.PerRPCCredentials = bearer("")
+var _ credentials.PerRPCCredentials = (*bearer)(nil)
+
+func (b *bearer) read() error {
+	token, err := os.ReadFile(b.path)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(string(token))
+	if text == "" || strings.ContainsAny(text, " \n\r\t") {
+		return errors.New(b.path + " has to hold one token and nothing else")
+	}
+	b.text = text
+	return nil
+}
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.read()
+	return map[string]string{"authorization": "Bearer " + b.text}, nil
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (b bearer) RequireTransportSecurity() bool { return true }
+func (b *bearer) RequireTransportSecurity() bool { return true }

@@ -167,6 +167,50 @@ func TestClusterWithIdentity(t *testing.T) {
 	scheduler.stop(t)
 }
 
+// A host manager whose certificate or token is replaced in its file goes on when the one before has ended, on the connection that was made
+// with it too.
+func TestAHostManagerShowsWhatItsFileHolds(t *testing.T) {
+	noSettings(t)
+	t.Setenv("SLUICE_LOCAL_USAGE_INTERVAL", "100ms")
+	dir := filepath.Join(t.TempDir(), "tls")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, initTLS(dir, []string{"localhost", "127.0.0.1"}, 1))
+	scheduler := start(t, "--config", in("scheduler.yaml"), "scheduler", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", t.TempDir())
+	server := scheduler.says(t, `API on (\S+),`)
+	as := func(args ...string) string {
+		a := try(t, "", append([]string{"--config", in("admin.yaml"), "--server", server}, args...)...)
+		require.Equal(t, exitOK, a.code, a.err)
+		return a.out
+	}
+	token := func() string {
+		as("token", "create", "--user", "other", "--group", "host-managers", "--out", in("new.token"))
+		require.NoError(t, os.Rename(in("new.token"), in("other.token")))
+		return regexp.MustCompile(`(?m)^\w+`).FindString(strings.SplitN(as("token", "list", "--user", "other"), "\n", 2)[1])
+	}
+	old := token()
+	local := start(t, "--config", in("local.yaml"), "hostmgr", "local", "--hosts", "1", "--state-dir", t.TempDir(), "--server", server)
+	other := start(t, "--ca", in("ca.pem"), "--token-file", in("other.token"), "--server", server, "hostmgr", "local",
+		"--shard", "other", "--hosts", "1", "--ports", "19000-19009", "--state-dir", t.TempDir())
+	local.says(t, "connected to the scheduler")
+	other.says(t, "connected to the scheduler")
+
+	for _, file := range []string{"local.pem", "local-key.pem"} {
+		require.NoError(t, os.Rename(in(file), in("old-"+file)))
+	}
+	require.NoError(t, pki.Issue(dir, pki.Request{Name: "local", Groups: []string{"host-managers"}, Days: 1}))
+	_, err := pki.Revoke(dir, in("old-local.pem"))
+	require.NoError(t, err)
+	token()
+	as("token", "revoke", old)
+	as("job", "run", "speaks", "--instances", "4", "--cpu", "10m", "--memory", "1Mi", "--", "sleep", "300") // of which its host managers tell
+	local.says(t, `(?s)connected.*no connection .*revoked.*connected to the scheduler`)
+	other.says(t, `(?s)connected.*no connection .*revoked.*connected to the scheduler`)
+	as("job", "stop", "speaks", "--wait")
+	local.stop(t)
+	other.stop(t)
+	scheduler.stop(t)
+}
+
 // get asks for a page with the certificate of a user, "" for none, and returns the status.
 func get(t *testing.T, url, dir, user string) int {
 	t.Helper()

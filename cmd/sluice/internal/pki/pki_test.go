@@ -141,6 +141,43 @@ func TestACertificateIsReplaced(t *testing.T) {
 	require.Empty(t, warned, "once for each time")
 }
 
+// A client shows the certificate that is in its file, or the one before while that cannot be read.
+func TestAClientsCertificateIsReplaced(t *testing.T) {
+	dir := newAuthority(t, 1)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	files := ClientFiles{CA: in("ca.pem"), Cert: in("ann.pem"), Key: in("ann-key.pem")}
+	config, err := Client(files)
+	require.NoError(t, err)
+	asked := &tls.CertificateRequestInfo{Version: tls.VersionTLS13, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}}
+	shown := func() string {
+		own, err := config.GetClientCertificate(asked)
+		require.NoError(t, err)
+		return own.Leaf.Subject.CommonName
+	}
+	later := func(name string) { // two files of the same moment and length would be the same
+		at := time.Now().Add(time.Minute)
+		require.NoError(t, os.Chtimes(in(name), at, at))
+		time.Sleep(lookEvery)
+	}
+	require.Equal(t, "ann", shown())
+	require.NoError(t, Issue(dir, Request{Name: "eve", Days: 1}))
+	require.NoError(t, os.Rename(in("eve.pem"), in("ann.pem")))
+	later("ann.pem")
+	require.Equal(t, "ann", shown(), "the key of the new one is not there yet")
+	require.NoError(t, os.Rename(in("eve-key.pem"), in("ann-key.pem")))
+	require.Equal(t, "eve", shown())
+
+	expired := newAuthority(t, 0)
+	in = func(name string) string { return filepath.Join(expired, name) }
+	config, err = Client(ClientFiles{CA: in("ca.pem"), Cert: in("ann.pem"), Key: in("ann-key.pem")})
+	require.NoError(t, err)
+	require.Equal(t, "ann", shown(), "the server says that it has expired")
+	require.NoError(t, os.Remove(in("ann-key.pem")))
+	later("ann.pem")
+	_, err = config.GetClientCertificate(asked)
+	require.ErrorContains(t, err, "ann.pem: open")
+}
+
 func TestRevoked(t *testing.T) {
 	dir := newAuthority(t, 1)
 	ca := filepath.Join(dir, "ca.pem")

@@ -117,7 +117,8 @@ func (s *Server) Check(chain []*x509.Certificate) error {
 	return nil
 }
 
-// ClientFiles are the files of a client. CA is needed; Cert and Key belong together.
+// ClientFiles are the files of a client. CA is needed; Cert and Key belong together. The certificate that is shown is read anew when its
+// file has changed.
 type ClientFiles struct {
 	CA, Cert, Key string
 	ServerName    string // that the server's certificate has to have; "" for the address's
@@ -130,12 +131,25 @@ func Client(files ClientFiles) (*tls.Config, error) {
 		return nil, err
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: files.ServerName}
-	if files.Cert != "" {
+	if files.Cert == "" {
+		return c, nil
+	}
+	own := &watched[*tls.Certificate]{path: files.Cert, warn: func(error) {}, read: func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-		if err != nil {
+		return &pair, err
+	}}
+	if _, err := own.get(); err != nil {
+		return nil, fmt.Errorf("pki: certificate %s: %w", files.Cert, err)
+	}
+	c.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := own.get()
+		switch {
+		case err != nil && time.Now().After(pair.Leaf.NotAfter):
 			return nil, fmt.Errorf("pki: certificate %s: %w", files.Cert, err)
+		case asked.SupportsCertificate(pair) != nil: // as by another authority
+			return &tls.Certificate{}, nil
 		}
-		c.Certificates = []tls.Certificate{pair}
+		return pair, nil // while a new one cannot be read, as its key is not there yet, the one before
 	}
 	return c, nil
 }
