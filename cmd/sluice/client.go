@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -35,7 +37,7 @@ type client struct {
 	conn    *grpc.ClientConn
 	server  string // addresses, as configured
 	several bool   // schedulers, one of which leads
-	secure  bool   // by TLS
+	shown   config.TLS
 	// reconnect is for how long a broken conversation is taken up again.
 	reconnect time.Duration
 	notes     io.Writer
@@ -68,7 +70,7 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}
 	c := &client{
-		conn: conn, server: a.config.Server, several: len(a.config.Servers()) > 1, secure: a.config.TLS.CA != "",
+		conn: conn, server: a.config.Server, several: len(a.config.Servers()) > 1, shown: a.config.TLS,
 		reconnect: a.config.Reconnect, notes: a.err,
 		jobs:    sluicev1.NewJobServiceClient(conn),
 		tasks:   sluicev1.NewTaskServiceClient(conn),
@@ -102,7 +104,7 @@ func (c *client) ready(ctx context.Context) error {
 			}
 			_, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{})
 			why := status.Convert(err).Message()
-			if wrong := misdialed(ctx, c.server, c.secure, why); wrong != "" {
+			if wrong := misdialed(ctx, c.server, c.shown, why); wrong != "" {
 				return exitError{exitUnavailable, errors.New(wrong)}
 			}
 			if strings.Contains(why, syscall.EPIPE.Error()) || strings.Contains(why, syscall.ECONNRESET.Error()) {
@@ -122,17 +124,22 @@ func (c *client) ready(ctx context.Context) error {
 	}
 }
 
-// misdialed says what is wrong with the settings where a connection with a scheduler, secure or not, failed with the words why, "" if
-// that has to do with something else.
-func misdialed(ctx context.Context, server string, secure bool, why string) string {
+// misdialed says what is wrong with the settings where a connection with a scheduler failed with the words why, "" if that has to do
+// with something else.
+func misdialed(ctx context.Context, server string, shown config.TLS, why string) string {
 	switch {
 	case strings.Contains(why, "does not look like a TLS handshake"):
 		return fmt.Sprintf("what answers at %s has no TLS, and tls.ca asks for it: leave out --ca, SLUICE_TLS_CA or the file's tls.ca, or name another address with --server or SLUICE_SERVER", server)
 	case strings.Contains(why, "looked like an HTTP/1.1 header"): // as from the address of the console
 		return notTheAPI(server)
+	case strings.Contains(why, "tls: expired certificate"): // or one that is not valid yet: the word of TLS is the same
+		if err := pki.Outdated(shown.Cert, time.Now()); err != nil {
+			return fmt.Sprintf("the scheduler at %s refuses the certificate of this command: %v", server, err)
+		}
+		fallthrough
 	case strings.Contains(why, "tls: "):
 		return fmt.Sprintf("the scheduler at %s and this command do not trust each other: %s", server, why)
-	case strings.Contains(why, "server preface") && !secure && withTLS(ctx, server):
+	case strings.Contains(why, "server preface") && shown.CA == "" && withTLS(ctx, server):
 		return fmt.Sprintf("what answers at %s has TLS: name its authority with --ca or SLUICE_TLS_CA", server)
 	}
 	return ""

@@ -70,7 +70,7 @@ func (a *app) dialScheduler() (*grpc.ClientConn, error) {
 	target, found := a.target()
 	r := &renewing{TransportCredentials: secure}
 	conn, err := grpc.NewClient(target, append(slices.Concat(options, found), grpc.WithTransportCredentials(r),
-		grpc.WithChainStreamInterceptor(explainDial(a.config.Server, a.config.TLS.CA != ""), r.intercept))...)
+		grpc.WithChainStreamInterceptor(explainDial(a.config.Server, a.config.TLS), r.intercept))...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}
@@ -78,11 +78,11 @@ func (a *app) dialScheduler() (*grpc.ClientConn, error) {
 }
 
 // explainDial has a stream that did not come about for the settings say so: a host manager goes on trying, and logs it.
-func explainDial(server string, secure bool) grpc.StreamClientInterceptor {
+func explainDial(server string, shown config.TLS) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 		stream, err := open(ctx, desc, conn, method, options...)
 		if status.Code(err) == codes.Unavailable {
-			if wrong := misdialed(ctx, server, secure, status.Convert(err).Message()); wrong != "" {
+			if wrong := misdialed(ctx, server, shown, status.Convert(err).Message()); wrong != "" {
 				err = status.Error(codes.Unavailable, wrong)
 			}
 		}

@@ -51,6 +51,14 @@ func TestWhoIsRefusedIsToldSo(t *testing.T) {
 		require.Equal(t, exitUnavailable, a.code)
 		require.Contains(t, a.err, "do not trust each other")
 	}
+
+	// TLS has one word for what is not valid any more and for what is not yet.
+	require.NoError(t, pki.Issue(dir, pki.Request{Name: "old", Days: 0}))
+	a := try(t, "", "--server", server, "--ca", in("ca.pem"), "--cert", in("old.pem"), "--key", in("old-key.pem"), "whoami")
+	require.Equal(t, exitUnavailable, a.code)
+	require.Contains(t, a.err, "refuses the certificate of this command: pki: the certificate "+in("old.pem")+" expired at ")
+	require.ErrorContains(t, pki.Outdated(in("admin.pem"), time.Now().AddDate(0, 0, -1)), "and the clock of this machine is at")
+	require.NoError(t, pki.Outdated(in("admin.pem"), time.Now()))
 }
 
 // "tls init" leaves settings that are in its folder as they are, and makes nothing beside them.

@@ -154,6 +154,20 @@ func Client(files ClientFiles) (*tls.Config, error) {
 	return c, nil
 }
 
+// Outdated says that a certificate is not valid at a time by the clock of this machine; nil: it is, or cannot be read.
+func Outdated(path string, now time.Time) error {
+	cert, err := readCertificate(path)
+	switch at := now.UTC().Format(time.RFC3339); {
+	case err != nil:
+		return nil
+	case now.After(cert.NotAfter):
+		return fmt.Errorf("pki: the certificate %s expired at %s: it takes another one", path, cert.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(cert.NotBefore):
+		return fmt.Errorf("pki: the certificate %s is valid from %s on, and the clock of this machine is at %s", path, cert.NotBefore.UTC().Format(time.RFC3339), at)
+	}
+	return nil
+}
+
 func readPool(path string) (*x509.CertPool, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
