@@ -71,6 +71,9 @@ type Deadlines struct {
 	LostAfter time.Duration
 	// Away returns since when a shard is cut off or connected, and whether it is cut off.
 	Away func(cluster.ShardID) (since cluster.Time, away bool)
+	// Unsent reports whether the launch of a PLACED run was certainly not sent to a shard that is cut off, and is not until it
+	// connects. Nil: that is known of none.
+	Unsent func(cluster.ShardID, cluster.RunID) bool
 }
 
 // records are what is looked at of a State or a Snapshot.
@@ -106,6 +109,9 @@ func (d *Deadlines) lostContact(h *cluster.Host, now cluster.Time) bool {
 // lostForGood reports whether something is to be done about a task of a host that is unreachable. A connected shard gets the
 // time to end a run that is to end, and to say so; while nothing is killed it cannot.
 func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, now cluster.Time) bool {
+	if d.neverSent(h, t) {
+		return true
+	}
 	since, away := d.Away(h.ID.Shard())
 	if h.Since <= now { // else the clock has been set back
 		since = max(since, h.Since)
@@ -123,9 +129,19 @@ func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, no
 	return now >= at
 }
 
+// neverSent reports whether nobody was told of the run of a task on a host of a shard that is away: it goes elsewhere without more ado.
+func (d *Deadlines) neverSent(h *cluster.Host, t *cluster.Task) bool {
+	if t.State != cluster.TaskPlaced || d.Unsent == nil {
+		return false
+	}
+	_, away := d.Away(h.ID.Shard())
+	return away && d.Unsent(h.ID.Shard(), t.RunID())
+}
+
 // Expire marks the hosts of shards that are away for too long as unreachable, and gives up the tasks of hosts that are
 // unreachable for too long: they wait again. Where the shard is connected, and only does not see the host, their runs are
-// killed first, and LOST when nothing is heard of their end; where it is away they are LOST at once.
+// killed first, and LOST when nothing is heard of their end; where it is away they are LOST at once. What was never sent there waits
+// again as soon as the host is unreachable.
 func (d *Deadlines) Expire(tx *Tx) (wrong error) {
 	now := tx.Now()
 	var overdue []*cluster.Host
@@ -134,15 +150,44 @@ func (d *Deadlines) Expire(tx *Tx) (wrong error) {
 			overdue = append(overdue, h)
 		}
 	}
+	wrong = d.takeBack(tx, overdue)
 	for _, h := range overdue {
 		if d.lostContact(h, now) {
 			wrong = errors.Join(wrong, tx.Emit(&cluster.HostUnreached{ID: h.ID, Reason: "its host-manager shard is cut off"}))
 			continue
 		}
-		for _, k := range h.Tasks {
+		for _, k := range tx.State().Host(h.ID).Tasks {
 			if d.lostForGood(tx.State(), h, tx.State().Task(k), now) {
 				wrong = errors.Join(wrong, d.giveUp(tx, h, k))
 			}
+		}
+	}
+	return wrong
+}
+
+// takeBack has the tasks wait again that were never sent to hosts that are unreachable. What of their gangs was sent is taken down
+// after that, so that what was not has nothing to wait for.
+func (d *Deadlines) takeBack(tx *Tx, hosts []*cluster.Host) (wrong error) {
+	var back []*cluster.Task // as they were
+	for _, h := range hosts {
+		if !h.Unreachable {
+			continue
+		}
+		for _, k := range h.Tasks {
+			t := tx.State().Task(k)
+			if !d.neverSent(h, t) {
+				continue
+			}
+			back = append(back, t)
+			wrong = errors.Join(wrong, tx.Emit(&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonHostLost}), leaveHome(tx, k))
+		}
+	}
+	broken := map[cluster.JobUID]bool{}
+	for _, t := range back {
+		j := tx.State().Job(t.Key.Job())
+		if !broken[j.UID] && breaks(tx, j, t) {
+			broken[j.UID] = true
+			wrong = errors.Join(wrong, giveBack(tx, j))
 		}
 	}
 	return wrong

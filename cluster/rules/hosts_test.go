@@ -115,6 +115,53 @@ func TestWhenTasksAreGivenUp(t *testing.T) {
 	require.Equal(t, cluster.TaskPending, expire(at(70*time.Second)))
 }
 
+// What was never sent to a shard that is cut off waits again as soon as its host is unreachable: nobody can have begun it. Of a gang so
+// does all that was never sent, and what was is taken down.
+func TestWhatWasNeverSentGoesElsewhere(t *testing.T) {
+	state := cluster.NewState()
+	report(t, state, machines("a", "b"))
+	away, sent := true, map[cluster.TaskKey]bool{}
+	d := rules.Deadlines{
+		UnreachableAfter: 10 * time.Second, LostAfter: time.Hour,
+		Away: func(cluster.ShardID) (cluster.Time, bool) { return at(0), away },
+		Unsent: func(shard cluster.ShardID, run cluster.RunID) bool {
+			return shard == "s" && run.Run == 1 && !sent[run.Task]
+		},
+	}
+	single := submit(t, state, "single", func(s *cluster.JobSpec) { s.Instances = 2 })
+	gang := submit(t, state, "gang", func(s *cluster.JobSpec) { s.Instances, s.Gang = 3, &cluster.Gang{Minimum: 3} })
+	stateful := submit(t, state, "stateful", func(s *cluster.JobSpec) { s.Type = cluster.Stateful })
+	key := cluster.MakeTaskKey
+	sent[key(single, 1)], sent[key(gang, 1)] = true, true
+	settle(t, state, at(1),
+		&cluster.Placed{Task: key(single, 0), Run: 1, Host: "s/a"}, &cluster.Placed{Task: key(single, 1), Run: 1, Host: "s/a"},
+		&cluster.Placed{Task: key(gang, 0), Run: 1, Host: "s/b"}, &cluster.Placed{Task: key(gang, 1), Run: 1, Host: "s/a"},
+		&cluster.Placed{Task: key(gang, 2), Run: 1, Host: "s/a"}, &cluster.Placed{Task: key(stateful, 0), Run: 1, Host: "s/a"})
+	expire := func(when time.Duration) {
+		overdue := d.Overdue(state, at(when))
+		tx := rules.Begin(state, at(when))
+		require.NoError(t, d.Expire(tx))
+		require.Equal(t, len(overdue) > 0, len(tx.Records()) > 0)
+	}
+	expire(10 * time.Second)
+	require.Equal(t, cluster.TaskPlaced, state.Task(key(single, 0)).State)
+	away = false // for a moment, in which launches may be sent
+	expire(11 * time.Second)
+	require.Equal(t, cluster.TaskPlaced, state.Task(key(single, 0)).State)
+	away = true
+	expire(12 * time.Second)
+	for k, want := range map[cluster.TaskKey]cluster.TaskState{
+		key(single, 0): cluster.TaskPending, key(single, 1): cluster.TaskPlaced, key(stateful, 0): cluster.TaskPending,
+		key(gang, 0): cluster.TaskPending, key(gang, 1): cluster.TaskKilling, key(gang, 2): cluster.TaskPending,
+	} {
+		require.Equal(t, want, state.Task(k).State, k)
+	}
+	require.Equal(t, cluster.ReasonHostLost, state.Task(key(single, 0)).Reason)
+	require.Zero(t, state.Task(key(single, 0)).Failures)
+	require.Empty(t, state.Task(key(stateful, 0)).Home, "it has no data there")
+	expire(13 * time.Second)
+}
+
 // Who wants nothing to be given up says so with a time that is longer than any.
 func TestNothingIsGivenUpWhereThatWouldTakeLongerThanTimeGoesOn(t *testing.T) {
 	away := true

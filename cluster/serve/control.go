@@ -132,8 +132,12 @@ func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_
 		return err
 	}
 	ended := make(chan error, 3)
+	dispatched := make(chan struct{})
 	go func() { ended <- c.send(ctx, stream) }()
-	go func() { ended <- c.dispatch(ctx) }()
+	go func() {
+		defer close(dispatched)
+		ended <- c.dispatch(ctx)
+	}()
 	go func() { ended <- c.receive(ctx, stream) }()
 
 	var err error
@@ -145,6 +149,7 @@ func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_
 		err = status.Error(codes.Unavailable, "the scheduler is stopping")
 	}
 	c.cancel()
+	<-dispatched // what is PLACED from now on is not sent any more
 	c.s.log.Info("shard disconnected", "shard", c.shard, "reason", err)
 	return err
 }

@@ -128,10 +128,27 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 	select {
 	case <-c.ready: // a shard may send its inventory again
 	default:
+		// The writer gives up what is not known to be sent, and may not do so while it begins to be.
+		err := c.do(ctx, func(*Tx) error {
+			c.s.shards.arrive(c, time.Now())
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 		close(c.ready)
-		c.s.shards.arrive(c, time.Now())
 	}
 	return nil
+}
+
+// told reports whether the session has told which runs its shard knows.
+func (c *control) told() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // do runs fn in the writer unless the session has ended by then: what it said of all hosts or all runs must not undo what

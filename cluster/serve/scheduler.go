@@ -145,6 +145,7 @@ func New(c Config) (*Scheduler, error) {
 	}
 	s.cycles.init()
 	s.shards.init(time.Now())
+	s.shards.before = placed(nil, s.Snapshot(), s.Snapshot().Hosts(""))
 	s.origin = s.Snapshot().Revision()
 	s.metrics = newMetrics(s)
 	s.durable = s.metrics.count

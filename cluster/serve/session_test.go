@@ -748,6 +748,40 @@ func TestACutOffShard(t *testing.T) {
 	})
 }
 
+// What is placed on hosts of a shard when that is cut off already was never sent: it goes elsewhere as soon as they are unreachable. What may
+// have been sent before waits for longer, also in another process.
+func TestWhatACutOffShardWasNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := journal.NewMemory()
+		r := newRig(t, j)
+		sh := r.connect("a", 1)
+		sent := cluster.MakeTaskKey(r.submit("sent", 1, 0), 0)
+		require.NotNil(t, sh.down().GetLaunch())
+		sh.cancel()
+		synctest.Wait()
+		late := cluster.MakeTaskKey(r.submit("late", 1, 0), 0)
+		r.eventually(late, inState(cluster.TaskPlaced))
+		other := r.connect("b", 1)
+		state := func(k cluster.TaskKey) cluster.TaskState { return r.s.Snapshot().Task(k).State }
+		time.Sleep(DefaultUnreachableAfter - 2*time.Second)
+		require.Equal(t, cluster.TaskPlaced, state(late))
+		time.Sleep(5 * time.Second)
+		launch := other.down().GetLaunch()
+		require.Equal(t, late, runFrom(launch.GetRun()).Task)
+		require.Equal(t, uint32(2), launch.GetRun().GetRun())
+		require.Equal(t, cluster.TaskPlaced, state(sent))
+		require.Equal(t, cluster.HostID("a/h0"), r.s.Snapshot().Task(sent).Host)
+		r.stop()
+
+		r = newRig(t, j)
+		time.Sleep(DefaultUnreachableAfter + 5*time.Second)
+		require.Equal(t, cluster.TaskPlaced, state(sent))
+		require.Equal(t, cluster.TaskPlaced, state(late))
+		sh = r.connect("a", 1)
+		require.Equal(t, sent, runFrom(sh.down().GetLaunch().GetRun()).Task)
+	})
+}
+
 // A host manager that begins anew under the name of one that is away knows nothing of what that one runs, and which runs on: it is
 // taken when that has been given up.
 func TestAShardThatBeginsAnew(t *testing.T) {

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -19,7 +20,8 @@ type shardTable struct {
 	mu     sync.Mutex
 	byName map[cluster.ShardID]*shard
 	began  time.Time
-	looked time.Time // when deadlines were looked at last
+	looked time.Time              // when deadlines were looked at last
+	before map[cluster.RunID]bool // PLACED when this process began: their launches may have been sent before
 }
 
 // shard is a host-manager shard as this process knows it.
@@ -30,6 +32,7 @@ type shard struct {
 	there   bool                   // connected: its session has told which runs it knows; until then nothing is launched
 	told    bool                   // a session has told which runs it knows, and those that nobody waits for have ended
 	stray   map[cluster.RunID]bool // of its session: runs that nobody waits for, as far as they have not ended
+	sent    map[cluster.RunID]bool // PLACED when its last session that told that ended: their launches may have been sent
 	bulk    *bulk                  // nil while there is none
 	usage   knowledge.Uses
 }
@@ -45,6 +48,30 @@ type ShardInfo struct {
 
 func (t *shardTable) init(now time.Time) {
 	t.byName, t.began, t.looked = map[cluster.ShardID]*shard{}, now, now
+}
+
+// placed adds the runs on hosts that are PLACED to a set, which it returns.
+func placed(to map[cluster.RunID]bool, in *cluster.Snapshot, hosts iter.Seq[*cluster.Host]) map[cluster.RunID]bool {
+	if to == nil {
+		to = map[cluster.RunID]bool{}
+	}
+	for h := range hosts {
+		for _, k := range h.Tasks {
+			if t := in.Task(k); t.State == cluster.TaskPlaced {
+				to[t.RunID()] = true
+			}
+		}
+	}
+	return to
+}
+
+// unsent reports whether no launch of a run that is PLACED was sent to a shard, nor is, before that connects. A session sends launches of
+// what was PLACED before it ended only.
+func (t *shardTable) unsent(name cluster.ShardID, run cluster.RunID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sh := t.get(name)
+	return !sh.there && !sh.sent[run] && !t.before[run]
 }
 
 // get returns the shard; one that has not connected yet counts as cut off since the start, and is not listed for having been asked for.
@@ -74,7 +101,7 @@ func (t *shardTable) connect(c *control, now time.Time) error {
 			return fmt.Errorf("a shard named %q is connected already; give this one another name, or stop the other", c.shard)
 		}
 		old.cancel()
-		sh.leave(now)
+		sh.leave(old, now)
 	}
 	if in := c.s.Snapshot(); c.elsewhere(in) {
 		has := ""
@@ -163,20 +190,25 @@ func (t *shardTable) untold(in *cluster.Snapshot) (names []cluster.ShardID) {
 	return slices.Compact(names)
 }
 
-// disconnect ends the session if it is still the shard's.
+// disconnect ends the session if it is still the shard's. It sends nothing more.
 func (t *shardTable) disconnect(c *control, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if sh := t.get(c.shard); sh.control == c {
-		sh.leave(now)
+	switch sh := t.get(c.shard); {
+	case sh.control == c:
+		sh.leave(c, now)
+	case c.told(): // when another one took its place it may have been sending yet
+		in := c.s.Snapshot()
+		sh.sent = placed(sh.sent, in, in.ShardHosts(c.shard))
 	}
 }
 
 // leave ends the shard's session. Sessions that end before they have told what there is do not count: the shard is cut off for as
 // long as it was before.
-func (sh *shard) leave(now time.Time) {
+func (sh *shard) leave(c *control, now time.Time) {
 	if sh.there {
-		sh.since = now
+		in := c.s.Snapshot()
+		sh.since, sh.sent = now, placed(nil, in, in.ShardHosts(c.shard))
 	}
 	sh.control, sh.there, sh.stray = nil, false, nil
 }
@@ -260,7 +292,8 @@ func shardsOf(hosts []cluster.HostID) (shards []cluster.ShardID) {
 func (s *Scheduler) runDeadlines(ctx context.Context) error {
 	deadlines := rules.Deadlines{
 		UnreachableAfter: s.config.UnreachableAfter, LostAfter: s.config.LostAfter,
-		Away: func(name cluster.ShardID) (cluster.Time, bool) { return s.shards.away(name, s.now()) },
+		Away:   func(name cluster.ShardID) (cluster.Time, bool) { return s.shards.away(name, s.now()) },
+		Unsent: s.shards.unsent,
 	}
 	tick := time.NewTicker(deadlineTick)
 	defer tick.Stop()
