@@ -44,6 +44,7 @@ type control struct {
 	folder    string // its state folder; "": it names none
 	blank     bool   // which has not served this cluster yet
 	can       cluster.Capabilities
+	expires   time.Time // what it showed, when it began; zero: it shows nothing
 	cancel    context.CancelFunc
 	gone      <-chan struct{} // closed when the session has ended
 
@@ -82,6 +83,8 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 		spared:   make(chan struct{}, 1),
 		ready:    make(chan struct{}),
 	}
+	shown, _ := credentialsOf(ctx)
+	c.expires = m.s.expires(shown, m.s.now())
 	if err := m.s.shards.connect(c, time.Now()); err != nil {
 		return stream.Send(rejectDown(err.Error(), true))
 	}

@@ -31,6 +31,8 @@ type Identity struct {
 	// CheckCertificate looks again at a chain that the handshake has verified: it may have expired or been revoked since.
 	// Nil checks nothing more.
 	CheckCertificate func(chain []*x509.Certificate) error
+	// Expires returns when the scheduler's own certificate ends. Nil: that is not known.
+	Expires func() time.Time
 }
 
 // Credentials are what a caller showed.
@@ -88,6 +90,20 @@ func (id *Identity) recheck(chain []*x509.Certificate, now time.Time) error {
 		return nil
 	}
 	return id.CheckCertificate(chain)
+}
+
+// expires returns when what a caller showed ends, zero where nobody is asked for anything.
+func (s *Scheduler) expires(c Credentials, now time.Time) time.Time {
+	switch {
+	case s.config.Identity == nil:
+	case c.Token != "":
+		if t, err := findToken(s.Snapshot(), c.Token, now); err == nil {
+			return t.Expires.Go()
+		}
+	case len(c.Chain) > 0:
+		return c.Chain[0].NotAfter
+	}
+	return time.Time{}
 }
 
 // configured is a view that knows the bindings of the configuration only.

@@ -127,6 +127,8 @@ var (
 	shardDesc    = prometheus.NewDesc("sluice_shard_queue", "Messages that wait to be sent to a shard.", []string{"shard"}, nil)
 	brokenDesc   = prometheus.NewDesc("sluice_cost_model_broken", "Whether the cost model is broken and another one plans.", nil, nil)
 	connected    = prometheus.NewDesc("sluice_shard_connected", "Whether a shard is connected.", []string{"shard"}, nil)
+	expiryDesc   = prometheus.NewDesc("sluice_certificate_expires", "When the scheduler's certificate ends, in seconds since 1970.", nil, nil)
+	shardExpiry  = prometheus.NewDesc("sluice_shard_credentials_expire", "When the certificate or token of a shard ends, in seconds since 1970.", []string{"shard"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -175,6 +177,12 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, sh := range c.s.Shards() {
 		gauge(shardDesc, float64(sh.Pending), string(sh.Name))
 		gauge(connected, truth(sh.Connected), string(sh.Name))
+		if !sh.Expires.IsZero() {
+			gauge(shardExpiry, float64(sh.Expires.Unix()), string(sh.Name))
+		}
+	}
+	if id := c.s.config.Identity; id != nil && id.Expires != nil {
+		gauge(expiryDesc, float64(id.Expires().Unix()))
 	}
 }
 

@@ -718,6 +718,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	api.createPool(t, cpuClaim("root/a", 0, 1000))
 	api.metrics.observe(&CycleSummary{})
 	api.metrics.compare(&cycle.Comparison{})
+	api.shards.list("s").control = &control{expires: time.Now()}
+	api.config.Identity = &Identity{Expires: time.Now}
 	w := httptest.NewRecorder()
 	api.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	names := func(pattern, text string) (all []string) {

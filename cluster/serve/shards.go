@@ -44,6 +44,7 @@ type ShardInfo struct {
 	Connected bool
 	Since     time.Time // connected, or cut off, since then
 	Pending   int       // commands and acknowledgements that wait to be sent
+	Expires   time.Time // the certificate or the token that its session began with; zero: it has none, or shows nothing
 }
 
 func (t *shardTable) init(now time.Time) {
@@ -270,7 +271,7 @@ func (s *Scheduler) Shards() []ShardInfo {
 		sh := s.shards.byName[name]
 		info := ShardInfo{Name: name, Driver: sh.driver, Connected: sh.there, Since: sh.since}
 		if sh.control != nil {
-			info.Pending = len(sh.control.answers) + len(sh.control.commands)
+			info.Pending, info.Expires = len(sh.control.answers)+len(sh.control.commands), sh.control.expires
 		}
 		out = append(out, info)
 	}

@@ -45,7 +45,7 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 		return nil, nil, fmt.Errorf("scheduler.host_managers: %w", err)
 	}
 	s.tls = files.Config()
-	return &serve.Identity{Roles: append(operators, managers...), CheckCertificate: files.Check},
+	return &serve.Identity{Roles: append(operators, managers...), CheckCertificate: files.Check, Expires: files.Expires},
 		[]grpc.ServerOption{grpc.Creds(credentials.NewTLS(s.tls))}, nil
 }
 

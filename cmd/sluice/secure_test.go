@@ -7,11 +7,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +217,21 @@ func TestAHostManagerShowsWhatItsFileHolds(t *testing.T) {
 	local.says(t, `(?s)connected.*no connection .*revoked.*connected to the scheduler`)
 	other.says(t, `(?s)connected.*no connection .*revoked.*connected to the scheduler`)
 	as("job", "stop", "speaks", "--wait")
+
+	// Metrics tell when all that ends.
+	conf, err := pki.Client(pki.ClientFiles{CA: in("ca.pem"), Cert: in("admin.pem"), Key: in("admin-key.pem")})
+	require.NoError(t, err)
+	res, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: conf}}).Get(scheduler.says(t, `metrics on (https://\S+),`))
+	require.NoError(t, err)
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, errors.Join(err, res.Body.Close()))
+	for line, days := range map[string]int{"certificate_expires": 1, `shard_credentials_expire{shard="local"}`: 1, `shard_credentials_expire{shard="other"}`: 30} {
+		m := regexp.MustCompile(`(?m)^sluice_` + line + ` (\S+)$`).FindSubmatch(body)
+		require.NotNil(t, m, line)
+		at, err := strconv.ParseFloat(string(m[1]), 64)
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now().AddDate(0, 0, days), time.Unix(int64(at), 0), 2*time.Hour, line)
+	}
 	local.stop(t)
 	other.stop(t)
 	scheduler.stop(t)

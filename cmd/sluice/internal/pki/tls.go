@@ -99,6 +99,15 @@ func (s *Server) Config() *tls.Config {
 	}
 }
 
+// Expires returns when the own certificate ends that is in its file now.
+func (s *Server) Expires() time.Time {
+	own, err := s.own.get()
+	if err != nil { // it could be read once
+		return time.Time{}
+	}
+	return own.Leaf.NotAfter
+}
+
 // Check refuses a chain whose first certificate is revoked. A list that cannot be read any more refuses everybody: what it
 // said is not known.
 func (s *Server) Check(chain []*x509.Certificate) error {
