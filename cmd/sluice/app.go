@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -26,6 +27,9 @@ func (a *app) load(cmd *cobra.Command) error {
 		return exitError{exitUsage, err}
 	}
 	a.config = loaded
+	for _, stray := range loaded.Strays {
+		fmt.Fprintf(a.err, "sluice: warning: %s\n", stray)
+	}
 	return nil
 }
 

@@ -90,6 +90,28 @@ func TestNothingIsSetInASection(t *testing.T) {
 	require.Equal(t, "default", value(t, l, "local.hosts").Source)
 }
 
+// A slip in the name of a variable is told: nothing else would, since any program may have variables.
+func TestStrayVariables(t *testing.T) {
+	require.Equal(t, []string{
+		"the environment variable SLUICE_LOCL_HOSTS sets nothing: did you mean SLUICE_LOCAL_HOSTS?",
+		"the environment variable SLUICE_SCHEDULER_STATEDIR sets nothing: did you mean SLUICE_SCHEDULER_STATE_DIR?",
+		"the environment variable SLUICE_SCHEDULER_WHATEVER_THAT_MAY_BE_FOR_US_ALL sets nothing: `sluice config print` lists the keys",
+		"the environment variable SLUICE_SERVERS sets nothing: did you mean SLUICE_SERVER?",
+	}, strays([]string{
+		"SLUICE_SERVERS=x", "SLUICE_SERVER=x", "SLUICE_SCHEDULER_STATEDIR=/x", "SLUICE_LOCL_HOSTS=3", "SLUICE_LOCAL_HOSTS=",
+		"SLUICE_SCHEDULER_WHATEVER_THAT_MAY_BE_FOR_US_ALL=", "LOCAL_HOSTS=3", "SLUICE_CONFIG=x",
+		// what a task finds
+		"SLUICE_JOB=x", "SLUICE_JOB_UID=1", "SLUICE_INSTANCE=0", "SLUICE_TASK_ID=1.0", "SLUICE_RUN=1", "SLUICE_RUN_ID=1.0.1", "SLUICE_HOST=local/h0",
+		"SLUICE_HOST_ADDRESS=127.0.0.1", "SLUICE_RUN_DIR=/x", "SLUICE_PORT_0=1", "SLUICE_PORT_HTTP=1", "SLUICE_GANG_RANK=0", "SLUICE_GANG_SIZE=1",
+		"SLUICE_GANG_PEERS=", "SLUICE_SECRETS_DIR=/x", "SLUICE_STOP_REASON=x", "SLUICE_TOKEN_FILE=/x", "SLUICE_PROGRESS_FILE=/x", "SLUICE_TLS_CA=/x",
+		// what Kubernetes sets beside services that are called sluice and sluice-scheduler
+		"SLUICE_SERVICE_HOST=10.0.0.1", "SLUICE_PORT=tcp://10.0.0.1:7461", "SLUICE_SCHEDULER_SERVICE_HOST=10.0.0.1", "SLUICE_SCHEDULER_SERVICE_PORT=7461",
+		"SLUICE_SCHEDULER_SERVICE_PORT_API=7461", "SLUICE_SCHEDULER_PORT=tcp://10.0.0.1:7461", "SLUICE_SCHEDULER_PORT_7461_TCP_ADDR=10.0.0.1",
+		// of tests
+		"SLUICE_DATA=/x", "SLUICE_LONG=1", "SLUICE_SEED=1",
+	}))
+}
+
 func TestFileByEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("reconnect: 3s\n"), 0o600))

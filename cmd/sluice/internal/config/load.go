@@ -37,7 +37,9 @@ func AddFlags(flags *pflag.FlagSet, keys ...string) {
 // Loaded is a Config with where each value comes from.
 type Loaded struct {
 	Config
-	File   string // that was read, "" if none
+	File string // that was read, "" if none
+	// Strays are environment variables that look like those of settings and set none, each with what may have been meant.
+	Strays []string
 	values []Value
 }
 
@@ -92,7 +94,7 @@ func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
 			set[key[0]] = f.Name
 		}
 	})
-	l := &Loaded{File: path}
+	l := &Loaded{File: path, Strays: strays(os.Environ())}
 	for _, s := range all {
 		source := "default"
 		switch {
@@ -165,6 +167,38 @@ func (l *Loaded) blame(err error) error {
 
 func envName(key string) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// sections begin the names of variables that only settings have. Kubernetes gives such names to variables of its own in each container, if
+// a service is called so: links are their ends.
+var (
+	sections = regexp.MustCompile(`^SLUICE_(SCHEDULER|DEV|LOCAL|MESOS|LOG|TLS)_`)
+	links    = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$`)
+)
+
+// strays returns the variables that set nothing, in the order of their names, though their names begin as those of settings do or are
+// next to one. Others may be anybody's.
+func strays(environment []string) (out []string) {
+	var names []string
+	for _, s := range Settings() {
+		names = append(names, envName(s.Key))
+	}
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "SLUICE_") || slices.Contains(names, name) || links.MatchString(name) {
+			continue
+		}
+		near := jobfile.Nearest(name, names)
+		hint := ": `sluice config print` lists the keys"
+		if near != "" {
+			hint = ": did you mean " + near + "?"
+		}
+		if sections.MatchString(name) || near != "" && jobfile.Distance(name, near) <= 2 {
+			out = append(out, "the environment variable "+name+" sets nothing"+hint)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // separators are the lines before the first document in which there is something.

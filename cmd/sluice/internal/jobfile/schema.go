@@ -86,14 +86,15 @@ func enumPrefix(name string) string {
 func Nearest(s string, candidates []string) string {
 	best, nearest := 1+max(2, len(s)/3), ""
 	for _, c := range candidates {
-		if d := distance(s, c); d < best {
+		if d := Distance(s, c); d < best {
 			best, nearest = d, c
 		}
 	}
 	return nearest
 }
 
-func distance(a, b string) int {
+// Distance is how many letters have to be put in, left out or replaced to make one text of the other (Levenshtein).
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
