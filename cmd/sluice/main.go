@@ -152,6 +152,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newDevCommand(a), newSchedulerCommand(a), newHostmgrCommand(a),
 		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
+	a.addCompletion(root)
 	return root
 }
 
