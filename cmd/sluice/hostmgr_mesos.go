@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos"
 )
 
@@ -112,11 +113,10 @@ func mesosTLS(c config.MesosTLS) (*tls.Config, error) {
 		}
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
+		var err error
+		if secure.GetClientCertificate, err = pki.Shown(c.Cert, c.Key); err != nil {
 			return nil, fmt.Errorf("mesos.tls.cert: %w", err)
 		}
-		secure.Certificates = []tls.Certificate{pair}
 	}
 	return secure, nil
 }

@@ -237,6 +237,28 @@ func TestAHostManagerShowsWhatItsFileHolds(t *testing.T) {
 	scheduler.stop(t)
 }
 
+// Masters, too, are shown the certificate that is in its file when they are connected to.
+func TestMastersAreShownWhatTheFileHolds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, initTLS(dir, []string{"localhost"}, 1))
+	secure, err := mesosTLS(config.MesosTLS{CA: in("ca.pem"), Cert: in("local.pem"), Key: in("local-key.pem")})
+	require.NoError(t, err)
+	asked := &tls.CertificateRequestInfo{Version: tls.VersionTLS12, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}}
+	shown := func() string {
+		own, err := secure.GetClientCertificate(asked)
+		require.NoError(t, err)
+		return own.Leaf.Subject.CommonName
+	}
+	require.Equal(t, "local", shown())
+	require.NoError(t, os.Rename(in("admin-key.pem"), in("local-key.pem")))
+	require.NoError(t, os.Rename(in("admin.pem"), in("local.pem")))
+	require.Eventually(t, func() bool { return shown() == "admin" }, time.Minute, 50*time.Millisecond)
+	_, err = mesosTLS(config.MesosTLS{Cert: in("absent.pem"), Key: in("local-key.pem")})
+	require.ErrorContains(t, err, "mesos.tls.cert: ")
+	require.ErrorContains(t, err, "absent.pem: no such file")
+}
+
 // get asks for a page with the certificate of a user, "" for none, and returns the status.
 func get(t *testing.T, url, dir, user string) int {
 	t.Helper()

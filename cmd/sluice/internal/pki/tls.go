@@ -126,8 +126,7 @@ func (s *Server) Check(chain []*x509.Certificate) error {
 	return nil
 }
 
-// ClientFiles are the files of a client. CA is needed; Cert and Key belong together. The certificate that is shown is read anew when its
-// file has changed.
+// ClientFiles are the files of a client. CA is needed; Cert and Key belong together, see Shown.
 type ClientFiles struct {
 	CA, Cert, Key string
 	ServerName    string // that the server's certificate has to have; "" for the address's
@@ -143,24 +142,32 @@ func Client(files ClientFiles) (*tls.Config, error) {
 	if files.Cert == "" {
 		return c, nil
 	}
-	own := &watched[*tls.Certificate]{path: files.Cert, warn: func(error) {}, read: func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if c.GetClientCertificate, err = Shown(files.Cert, files.Key); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Shown returns what shows the certificate in a file to servers that ask for one, to each connection the one that is there then. While that
+// cannot be read, as its key is not there yet, it is the one before.
+func Shown(cert, key string) (func(*tls.CertificateRequestInfo) (*tls.Certificate, error), error) {
+	own := &watched[*tls.Certificate]{path: cert, warn: func(error) {}, read: func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
 		return &pair, err
 	}}
 	if _, err := own.get(); err != nil {
-		return nil, fmt.Errorf("pki: certificate %s: %w", files.Cert, err)
+		return nil, fmt.Errorf("pki: certificate %s: %w", cert, err)
 	}
-	c.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := own.get()
 		switch {
 		case err != nil && time.Now().After(pair.Leaf.NotAfter):
-			return nil, fmt.Errorf("pki: certificate %s: %w", files.Cert, err)
+			return nil, fmt.Errorf("pki: certificate %s: %w", cert, err)
 		case asked.SupportsCertificate(pair) != nil: // as by another authority
 			return &tls.Certificate{}, nil
 		}
-		return pair, nil // while a new one cannot be read, as its key is not there yet, the one before
-	}
-	return c, nil
+		return pair, nil
+	}, nil
 }
 
 // Outdated says that a certificate is not valid at a time by the clock of this machine; nil: it is, or cannot be read.
