@@ -26,6 +26,7 @@ type link struct {
 	sent      map[cluster.TaskKey]sentRun
 
 	hosts   map[string]cluster.Machine // as reported last
+	told    map[cluster.RunID]bool     // runs of which it was told, as far as they are not released
 	refused map[cluster.RunID]hostmgr.Status
 	health  map[cluster.RunID]cluster.Health // of runs that are not released, as reported last
 }
@@ -52,6 +53,11 @@ func (s *simulation) cutOff() bool {
 func (s *simulation) away(shard cluster.ShardID) (since cluster.Time, away bool) {
 	l := s.linkOf(shard)
 	return l.since, !l.connected
+}
+
+// unsent is rules.Deadlines.Unsent.
+func (s *simulation) unsent(shard cluster.ShardID, run cluster.RunID) bool {
+	return !s.linkOf(shard).told[run]
 }
 
 // cut ends the session.
@@ -214,6 +220,7 @@ func (l *link) event(s hostmgr.Status) *cluster.TaskStatus {
 // launch starts the run of a task that is PLACED. A launch that was refused once must never start later.
 func (l *link) launch(t *cluster.Task, j *cluster.Job) {
 	run := t.RunID()
+	l.told[run] = true
 	if s, was := l.refused[run]; was {
 		l.ReportStatus(s)
 		return
@@ -259,6 +266,7 @@ func (l *link) kill(run cluster.RunID, grace time.Duration) {
 
 // release tells the driver that the end of a run is durable.
 func (l *link) release(run cluster.RunID) {
+	delete(l.told, run)
 	delete(l.refused, run)
 	delete(l.health, run)
 	l.driver.Release(run)

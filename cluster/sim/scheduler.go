@@ -454,7 +454,7 @@ func (p *scheduler) watch() {
 	p.after(deadlineTick, func() {
 		p.watching = false
 		deadlines := rules.Deadlines{
-			UnreachableAfter: p.s.config.UnreachableAfter, LostAfter: p.s.config.LostAfter, Away: p.s.away,
+			UnreachableAfter: p.s.config.UnreachableAfter, LostAfter: p.s.config.LostAfter, Away: p.s.away, Unsent: p.s.unsent,
 		}
 		again := false
 		for h := range p.snapshot.Hosts("") {

@@ -113,7 +113,7 @@ func newSimulation(config Config) (*simulation, error) {
 		}
 		l := &link{
 			s: s, shard: shard, fleet: world, driver: world.Open(), since: s.begin, sent: map[cluster.TaskKey]sentRun{},
-			refused: map[cluster.RunID]hostmgr.Status{}, health: map[cluster.RunID]cluster.Health{},
+			told: map[cluster.RunID]bool{}, refused: map[cluster.RunID]hostmgr.Status{}, health: map[cluster.RunID]cluster.Health{},
 		}
 		s.links = append(s.links, l)
 		if err := l.driver.Start(context.Background(), l); err != nil {
