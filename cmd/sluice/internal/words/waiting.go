@@ -68,7 +68,7 @@ func Waiting(t *sluicev1.Task) string {
 	case "HOST_AWAY":
 		text := "its host " + t.GetHomeHost()
 		for _, c := range w.GetTally() { // of one host
-			text += ": " + reason(c)
+			text += ": " + reason(c) + unmet(c)
 		}
 		return text
 	case "NO_ROOM":
@@ -119,11 +119,19 @@ func out(w *sluicev1.WaitingExplanation, tally []*sluicev1.HostTally) string {
 	if len(tally) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s (%d of %s)", reason(tally[0]), tally[0].GetHosts(), Number(w.GetHosts(), "host"))
+	text := fmt.Sprintf("%s (%d of %s%s)", reason(tally[0]), tally[0].GetHosts(), Number(w.GetHosts(), "host"), unmet(tally[0]))
 	if len(tally) > 1 {
-		text += fmt.Sprintf(", %s (%d)", reason(tally[1]), tally[1].GetHosts())
+		text += fmt.Sprintf(", %s (%d%s)", reason(tally[1]), tally[1].GetHosts(), unmet(tally[1]))
 	}
 	return text
+}
+
+// unmet names the constraints that hosts do not meet. They have numbers of their own, so they follow that of the hosts.
+func unmet(c *sluicev1.HostTally) string {
+	if c.GetReason() != "CONSTRAINT_MISMATCH" || c.GetDetail() == "" {
+		return ""
+	}
+	return ": " + Visible(c.GetDetail(), "")
 }
 
 // reason names what rules hosts out.

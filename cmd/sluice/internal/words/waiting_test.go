@@ -13,6 +13,7 @@ func TestWaiting(t *testing.T) {
 		return &sluicev1.HostTally{Reason: reason, Detail: detail, Hosts: hosts}
 	}
 	full, small, other := tally("NO_ROOM", "cpu_milli", 2), tally("TOO_SMALL", "memory_bytes", 3), tally("CONSTRAINT_MISMATCH", "", 4)
+	unmet := tally("CONSTRAINT_MISMATCH", "rack=r9 (4), gpu or zone=b (1)", 4)
 	for _, tt := range []struct {
 		w    *sluicev1.WaitingExplanation
 		want string
@@ -25,10 +26,13 @@ func TestWaiting(t *testing.T) {
 		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD"}, "room is held for it"},
 		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD", BindingPool: "root", BindingDimension: "cpu_milli"}, "room is held for it; pool root: limit (cpu_milli)"},
 		{&sluicev1.WaitingExplanation{Reason: "HOST_AWAY", Tally: []*sluicev1.HostTally{tally("DRAINING", "", 1)}}, "its host s/h: draining"},
+		{&sluicev1.WaitingExplanation{Reason: "HOST_AWAY", Tally: []*sluicev1.HostTally{tally("CONSTRAINT_MISMATCH", "ssd", 1)}}, "its host s/h: constraints: ssd"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Hosts: 9, Tally: []*sluicev1.HostTally{other, small, full}}, "no room: cpu_milli (2 of 9 hosts)"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Hosts: 4, Tally: []*sluicev1.HostTally{small, tally("OPEN", "", 1)}}, "room by now (1 of 4 hosts)"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Together: 4, TogetherFit: 1}, "no room for all at once: for 1 of 4"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 7, Tally: []*sluicev1.HostTally{other, small}}, "no host fits: constraints (4 of 7 hosts), memory_bytes (3)"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 4, Tally: []*sluicev1.HostTally{unmet}}, "no host fits: constraints (4 of 4 hosts: rack=r9 (4), gpu or zone=b (1))"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 9, Tally: []*sluicev1.HostTally{tally("DRAINING", "", 5), unmet}}, "no host fits: draining (5 of 9 hosts), constraints (4: rack=r9 (4), gpu or zone=b (1))"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 3, Tally: []*sluicev1.HostTally{small}}, "no host fits: memory_bytes (3 of 3 hosts)"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 1, Tally: []*sluicev1.HostTally{tally("TOO_SMALL", "cpu_milli", 1)}}, "no host fits: cpu_milli (1 of 1 host)"},
 		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Hosts: 1, Tally: []*sluicev1.HostTally{tally("OPEN", "", 1)}}, "room by now (1 of 1 host)"},
