@@ -35,10 +35,10 @@ type Outlook struct {
 }
 
 // Forecast goes on from a snapshot, as a run of the simulator that begins at now, which is not before LastChange, and says what becomes of
-// the jobs that wait in it. What runs goes on as long as the median of its kind of work, those left out that took less than it has run already, and no longer than its job allows;
-// unknown where nothing is known of that: 0 is for ever, as services run. No job comes. The configuration needs no workload, and its
-// Horizon ends the run. No checker is asked, which would have to know all that was before. If ctx ends first, the outlook is as far as
-// the run came, and comes with ctx's error.
+// the jobs that wait in it. What runs goes on as long as the median of its kind of work, those left out that took less than it has run
+// already, and no longer than its job allows. Where no such runs are known it is as long as the job's estimate says, or else unknown: 0 is
+// for ever, as services run. No job comes. The configuration needs no workload, and its Horizon ends the run. No checker is asked, which
+// would have to know all that was before. If ctx ends first, the outlook is as far as the run came, and comes with ctx's error.
 func Forecast(ctx context.Context, snap *cluster.Snapshot, now cluster.Time, unknown time.Duration, c Config) (*Outlook, error) {
 	p := &present{snap: snap, now: now, remaining: map[cluster.RunID]time.Duration{}, waiting: map[cluster.JobUID]*prospect{}}
 	out := &Outlook{Unknown: p.estimate(unknown)}
@@ -104,19 +104,21 @@ func LastChange(snap *cluster.Snapshot) (at cluster.Time) {
 func (p *present) told() bool { return p != nil && len(p.waiting) == 0 }
 
 // estimate works out how long everything goes on, and who waits. It returns of how many batch jobs that have not ended no run times are
-// known.
+// known and none is estimated.
 func (p *present) estimate(unknown time.Duration) (strangers int) {
 	p.jobs = map[cluster.JobID]*trace.Job{}
 	known := newEstimates(p.snap)
+	takes := func(spec *cluster.JobSpec, elapsed time.Duration) time.Duration {
+		return bounded(known.runTime(cluster.WorkOf(spec), elapsed, cmp.Or(spec.Estimate, unknown)), spec)
+	}
 	for j := range p.snap.Jobs(0) {
 		spec := *j.Spec
 		duration := time.Duration(0)
 		if !spec.Type.Service() {
-			work := cluster.WorkOf(&spec)
-			if len(known.of(work)) == 0 && !j.State().Terminal() {
+			if spec.Estimate == 0 && len(known.of(cluster.WorkOf(&spec))) == 0 && !j.State().Terminal() {
 				strangers++
 			}
-			duration = bounded(known.runTime(work, 0, unknown), &spec)
+			duration = takes(&spec, 0)
 		}
 		p.jobs[spec.Name] = &trace.Job{Spec: spec, Durations: []time.Duration{duration}}
 	}
@@ -128,7 +130,7 @@ func (p *present) estimate(unknown time.Duration) (strangers int) {
 			if t.Started >= t.Placed {
 				elapsed = max(0, p.now.Sub(t.Started))
 			}
-			if d := bounded(known.runTime(cluster.WorkOf(j.Spec), elapsed, unknown), j.Spec); d > 0 {
+			if d := takes(j.Spec, elapsed); d > 0 {
 				if d -= elapsed; d <= 0 { // it has run longer than all others, and ends some time soon: nobody knows when
 					d = max(elapsed/10, time.Second)
 				}

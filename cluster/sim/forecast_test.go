@@ -184,6 +184,52 @@ func TestForecastBeginsNow(t *testing.T) {
 	}
 }
 
+// Until runs of a kind of work have been seen, a job's own estimate says how long they take.
+func TestForecastGoesByEstimates(t *testing.T) {
+	state, at := cluster.NewState(), begin
+	emit := func(e cluster.Event) {
+		require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: at, Event: e}))
+	}
+	cpu := cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 1000})
+	emit(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: cpu}})
+	spec := &cluster.JobSpec{
+		Name: "j", Pool: cluster.RootPool, Instances: 2, Labels: []cluster.KeyValue{{Key: cluster.WorkLabel, Value: "w"}},
+		Estimate: 5 * time.Minute, Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}, Resources: cpu},
+	}
+	emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+	first := cluster.MakeTaskKey(1, 0)
+	emit(&cluster.Placed{Task: first, Run: 1, Host: "s/h"})
+	emit(&cluster.TaskStatus{Task: first, Run: 1, State: cluster.TaskRunning})
+	forecast := func(after time.Duration) *Outlook {
+		snap, _ := state.Snapshot()
+		out, err := Forecast(t.Context(), snap, at.Add(after), time.Hour, config(nil))
+		require.NoError(t, err)
+		require.Len(t, out.Jobs, 1)
+		require.Zero(t, out.Unknown)
+		return out
+	}
+	job := forecast(time.Minute).Jobs[0]
+	require.InDelta(t, (4 * time.Minute).Seconds(), job.First.Seconds(), 1)
+	require.InDelta(t, (9 * time.Minute).Seconds(), job.End.Seconds(), 2)
+	job = forecast(10 * time.Minute).Jobs[0] // it has run longer than was estimated
+	require.InDelta(t, time.Minute.Seconds(), job.First.Seconds(), 1)
+
+	old := *spec
+	old.Name, old.Instances, old.Estimate = "old", 3, 0
+	emit(&cluster.HostReported{ID: "s/other", Machine: cluster.Machine{Capacity: cpu}})
+	emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: &old}}})
+	for i := range uint32(3) { // runs that have been seen are believed rather than an estimate
+		k := cluster.MakeTaskKey(2, i)
+		emit(&cluster.Placed{Task: k, Run: 1, Host: "s/other"})
+		emit(&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+		at = at.Add(2 * time.Minute)
+		emit(&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded})
+	}
+	emit(&cluster.HostDrain{ID: "s/other", Drain: true})
+	job = forecast(0).Jobs[0]
+	require.InDelta(t, (2 * time.Minute).Seconds(), (job.End - job.First).Seconds(), 10)
+}
+
 func TestRunTimesOfWhatRunsAlready(t *testing.T) {
 	state, at := cluster.NewState(), cluster.Time(time.Hour)
 	emit := func(e cluster.Event) {

@@ -31,9 +31,10 @@ are there already are updated, as by job update, and a line says so.
 
 Tasks of batch jobs run as long as others of the same work did (the label "work" of
 their jobs), at the median; those that run already as long as the median of those
-that took longer than they have run so far. Where nothing is known they run
---run-time. No job is submitted meanwhile, and no host fails or comes back, so this is
-not a promise. With --model it is said of another cost model.`
+that took longer than they have run so far. Where nothing is known they run as long as
+estimated_run_time of their jobs says, or else --run-time. No job is submitted
+meanwhile, and no host fails or comes back, so this is not a promise. With --model it
+is said of another cost model.`
 
 // forecastFlags is what the flags of `sluice cluster forecast` say.
 type forecastFlags struct {
@@ -181,7 +182,7 @@ type forecastAnswer struct {
 	Model          string        `json:"model"`
 	HorizonSeconds float64       `json:"horizon_seconds"`
 	RunTimeSeconds float64       `json:"run_time_seconds"` // where nothing is known
-	UnknownJobs    int           `json:"unknown_jobs"`     // batch jobs of which nothing is known
+	UnknownJobs    int           `json:"unknown_jobs"`     // batch jobs of which nothing is known or estimated
 	HostsAway      int           `json:"hosts_away"`       // that are unreachable
 	Jobs           []forecastJob `json:"jobs"`
 }
@@ -237,7 +238,7 @@ func (f *forecastAnswer) table(w io.Writer) {
 		if f.RunTimeSeconds > 0 {
 			runTime = time.Duration(f.RunTimeSeconds * float64(time.Second)).String()
 		}
-		fmt.Fprintf(w, "jobs of whose work no run times are known: %d; their tasks are taken to run %s (--run-time)\n", f.UnknownJobs, runTime)
+		fmt.Fprintf(w, "jobs of whose work no run times are known, nor estimated_run_time is given: %d; their tasks are taken to run %s (--run-time)\n", f.UnknownJobs, runTime)
 	}
 	if f.HostsAway > 0 {
 		fmt.Fprintf(w, "hosts that cannot be reached, and count as gone: %d\n", f.HostsAway)
