@@ -110,7 +110,10 @@ func TestSeveralNames(t *testing.T) {
 		jobs += "---\nname: " + name + "\ntask: {processes: [{shell: sleep 60}], resources: {cpu: 1m, memory: 1Mi}}\n"
 	}
 	require.Zero(t, try(t, jobs, "job", "submit", "-").code)
-	require.Equal(t, "sluice: the first one is shown; see --limit\n", try(t, "", "job", "list", "--limit", "1").err)
+	for _, form := range []string{"table", "json", "yaml"} {
+		require.Equal(t, "sluice: the first one is shown; see --limit\n", try(t, "", "job", "list", "--limit", "1", "-o", form).err, form)
+		require.Equal(t, "sluice: the first 2 are shown; see --limit\n", try(t, "", "task", "list", "--limit", "2", "-o", form).err, form)
+	}
 	a := try(t, "", "job", "stop", "--wait", "a", "none", "b", "a", "nor")
 	require.Equal(t, exitNotFound, a.code)
 	require.Equal(t, "job a is killed\njob b is killed\n", a.out)

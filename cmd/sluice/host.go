@@ -46,7 +46,7 @@ func newHostListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { table(w, words.HostTable(all.GetHosts())); a.cut(more, limit) })
+			return a.showFirst(all, func(w io.Writer) { table(w, words.HostTable(all.GetHosts())) }, more, limit)
 		},
 	}
 	f := cmd.Flags()

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -73,7 +74,7 @@ func newJobListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return flagged(err)
 			}
-			return a.show(all, func(w io.Writer) { table(w, words.JobTable(all.GetJobs())); a.cut(more, limit) })
+			return a.showFirst(all, func(w io.Writer) { table(w, words.JobTable(all.GetJobs())) }, more, limit)
 		},
 	}
 	selector.add(cmd)
@@ -109,14 +110,16 @@ func pages(limit uint32, next func(size uint32, token string) (int, string, erro
 	}
 }
 
-// cut says that there is more than a list shows.
-func (a *app) cut(more bool, limit uint32) {
+// showFirst prints a list, and says if there is more than it shows: in every form, or a script takes a part for the whole.
+func (a *app) showFirst(list proto.Message, table func(w io.Writer), more bool, limit uint32) error {
+	err := a.show(list, table)
 	switch {
 	case more && limit == 1:
 		fmt.Fprintln(a.err, "sluice: the first one is shown; see --limit")
 	case more:
 		fmt.Fprintf(a.err, "sluice: the first %d are shown; see --limit\n", limit)
 	}
+	return err
 }
 
 func newJobStopCommand(a *app) *cobra.Command {

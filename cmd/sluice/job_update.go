@@ -144,7 +144,7 @@ func newJobHistoryCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(&sluicev1.ListJobVersionsResponse{Versions: all}, func(w io.Writer) { table(w, words.HistoryTable(all)); a.cut(more, limit) })
+			return a.showFirst(&sluicev1.ListJobVersionsResponse{Versions: all}, func(w io.Writer) { table(w, words.HistoryTable(all)) }, more, limit)
 		}),
 	}
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")

@@ -71,7 +71,7 @@ func newTaskListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { table(w, words.TaskTable(all.GetTasks())); a.cut(more, limit) })
+			return a.showFirst(all, func(w io.Writer) { table(w, words.TaskTable(all.GetTasks())) }, more, limit)
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only in these states, such as running,failed")

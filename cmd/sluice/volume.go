@@ -33,7 +33,7 @@ func newVolumeListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { table(w, words.VolumeTable(all.GetVolumes())); a.cut(more, limit) })
+			return a.showFirst(all, func(w io.Writer) { table(w, words.VolumeTable(all.GetVolumes())) }, more, limit)
 		}),
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "only of this host, as SHARD/NAME")
