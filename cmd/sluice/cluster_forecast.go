@@ -24,7 +24,8 @@ import (
 const forecastHelp = `Say when the tasks that wait will start: take a snapshot of the cluster, or that of
 --snapshot, and go on from it in the simulator, on a virtual clock, with the planner
 of the scheduler. Nothing is changed. Times count from now, or from the last change
-in the file's snapshot.
+in the file's snapshot. Where the scheduler asks who calls, taking a snapshot needs the
+role operator, since it has the jobs of everybody; reading one from a file needs none.
 
 With --submit it is said, too, of jobs that are submitted at that moment. Those that
 are there already are updated, as by job update, and a line says so.
