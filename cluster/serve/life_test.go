@@ -209,6 +209,8 @@ func TestPlanningJobs(t *testing.T) {
 	res := plan(more, fresh)
 	require.Len(t, res.Waiting, 3)
 	require.Equal(t, "NO_HOSTS", res.Waiting[0].Reason)
+	require.Equal(t, "NO_HOSTS", res.Waiting[0].Waiting.GetReason())
+	require.Nil(t, res.Waiting[1].Waiting, "as the one before")
 
 	machine := cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{64_000, 1 << 40, 1 << 40}}}
 	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
@@ -221,6 +223,18 @@ func TestPlanningJobs(t *testing.T) {
 	require.Len(t, res.Placements, 2, "one more of the job that runs, and the new one")
 	require.Equal(t, "s/h", res.Placements[0].Host)
 	require.Equal(t, before, a.Snapshot().Seq())
+
+	large, dependent := sleepJob("large"), sleepJob("dependent")
+	large.Instances, large.Task.Resources.CpuMilli = proto.Uint32(2), 64_001
+	dependent.DependsOn = []*sluicev1.Dependency{{Job: "large"}}
+	res = plan(large, dependent)
+	require.Len(t, res.Waiting, 3)
+	require.True(t, proto.Equal(&sluicev1.WaitingExplanation{
+		Reason: "NO_HOST_FITS", Hosts: 1, Tally: []*sluicev1.HostTally{{Reason: "TOO_SMALL", Hosts: 1, Detail: "cpu_milli"}},
+	}, res.Waiting[0].Waiting), "%v", res.Waiting[0])
+	require.Equal(t, "NO_HOST_FITS", res.Waiting[1].Reason)
+	require.Nil(t, res.Waiting[1].Waiting)
+	require.True(t, proto.Equal(&sluicev1.WaitingExplanation{Reason: "DEPENDENCIES", BlockingJob: "large"}, res.Waiting[2].Waiting), "%v", res.Waiting[2])
 
 	service := sleepJob("service") // which may be updated although all of its instances have been stopped
 	service.Type = sluicev1.JobType_JOB_TYPE_STATELESS
@@ -257,6 +271,9 @@ func TestPlanningAnElasticGang(t *testing.T) {
 		}
 		for _, x := range res.Waiting {
 			waits = append(waits, fmt.Sprint(x.Instance, x.Reason))
+			if x.Waiting.GetTogether() > 0 {
+				waits = append(waits, fmt.Sprintf("room for %d of %d", x.Waiting.TogetherFit, x.Waiting.Together))
+			}
 		}
 		return starts, waits
 	}
@@ -266,7 +283,7 @@ func TestPlanningAnElasticGang(t *testing.T) {
 	gang.Gang.Minimum = 4
 	starts, waits = plan()
 	require.Empty(t, starts)
-	require.Equal(t, []string{"0NO_ROOM", "1NO_ROOM", "2NO_ROOM", "3NO_ROOM", "4GANG"}, waits)
+	require.Equal(t, []string{"0NO_ROOM", "room for 3 of 4", "1NO_ROOM", "2NO_ROOM", "3NO_ROOM", "4GANG"}, waits)
 }
 
 // What is planned of a job that is there is its update: what waits has the new spec at once, and who starts first starts.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/access"
@@ -212,20 +214,30 @@ func (p *planned) begins(out *cycle.Output) bool {
 	})
 }
 
-// describe returns the answer, with those who wait.
+// describe returns the answer, with those who wait. What tasks have in common is found once, and told of the first of them.
+// Complexity: that of WhyTheyWait.
 func (p *planned) describe() *sluicev1.PlanJobsResponse {
+	var tasks []*cluster.Task
+	var keys []cluster.TaskKey
 	for _, uid := range slices.Sorted(maps.Keys(p.jobs)) {
 		for t := range p.snapshot.TasksOf(uid, 0) {
-			if t.State.Bound() || t.State.Terminal() || p.shown[t.Key] {
-				continue
+			if !t.State.Bound() && !t.State.Terminal() && !p.shown[t.Key] {
+				tasks, keys = append(tasks, t), append(keys, t.Key)
 			}
-			why, known := p.planner.WhyWaiting(t.Key)
-			waiting := explainUnqueued(p.snapshot, t, p.snapshot.Job(uid))
-			if waiting == nil {
-				waiting = explainWaiting(&why, known)
-			}
-			p.answer.Waiting = append(p.answer.Waiting, p.task(t.Key, t.Home, int64(why.Price), waiting.Reason))
 		}
+	}
+	var last *sluicev1.WaitingExplanation
+	for i, why := range p.planner.WhyTheyWait(keys, math.MaxInt) {
+		waiting := explainUnqueued(p.snapshot, tasks[i], p.snapshot.Job(keys[i].Job()))
+		if waiting == nil {
+			waiting = explainWaiting(&why, why.Tasks > 0)
+		}
+		waiting.Unblockers = nil
+		task := p.task(keys[i], tasks[i].Home, int64(why.Price), waiting.Reason)
+		if !proto.Equal(waiting, last) {
+			task.Waiting, last = waiting, waiting
+		}
+		p.answer.Waiting = append(p.answer.Waiting, task)
 	}
 	if why := waitingByMode(p.snapshot.Mode()); why != "" {
 		for _, t := range p.answer.Placements {

@@ -23,6 +23,25 @@ func TestTasksThatAreNotNamed(t *testing.T) {
 	require.Contains(t, out.String(), "\nasked to leave for a task of pool root/a, which costs 3 ms\n")
 }
 
+// A plan says why tasks would wait in the words of lists. Those that wait for the same are told of with the first of them.
+func TestAPlanSaysWhyTasksWait(t *testing.T) {
+	var out strings.Builder
+	small := &sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 2, Tally: []*sluicev1.HostTally{{Reason: "TOO_SMALL", Hosts: 2, Detail: "cpu_milli"}}}
+	planTable(&out, &sluicev1.PlanJobsResponse{Waiting: []*sluicev1.PlannedTask{
+		{Job: "a", Reason: "NO_HOST_FITS", Waiting: small},
+		{Job: "a", Instance: 1, Reason: "NO_HOST_FITS"},
+		{Job: "b", Reason: "HOST_AWAY", Host: "s/h", Waiting: &sluicev1.WaitingExplanation{Reason: "HOST_AWAY"}},
+	}})
+	require.Equal(t, `TASK  PLAN   HOST  COST_MS  REASON
+a/0   waits  -     0        no host fits: cpu_milli (2 of 2 hosts)
+a/1   waits  -     0        no host fits: cpu_milli (2 of 2 hosts)
+b/0   waits  s/h   0        its host s/h
+`, out.String())
+	out.Reset()
+	planTable(&out, &sluicev1.PlanJobsResponse{Waiting: []*sluicev1.PlannedTask{{Job: "a", Reason: "NO_HOST_FITS"}}})
+	require.Contains(t, out.String(), "NO_HOST_FITS", "an older server says no more")
+}
+
 // What others have written stays on the line that it belongs to.
 func TestNothingLooksLikeAnotherLine(t *testing.T) {
 	var out strings.Builder

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -43,6 +44,7 @@ its core are shown as the cycle after that finds them. Nothing is changed.`,
 
 func planTable(w io.Writer, res *sluicev1.PlanJobsResponse) {
 	var rows [][]string
+	var waiting *sluicev1.WaitingExplanation
 	add := func(what string, tasks []*sluicev1.PlannedTask) {
 		for _, t := range tasks {
 			if t.GetJob() == "" { // one that the caller may not see
@@ -53,7 +55,14 @@ func planTable(w io.Writer, res *sluicev1.PlanJobsResponse) {
 			if from := t.GetFromHost(); from != "" {
 				host = from + " to " + host
 			}
-			rows = append(rows, []string{fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()), what, host, fmt.Sprint(t.GetCostMs()), t.GetReason()})
+			reason := t.GetReason()
+			if t.GetWaiting() != nil {
+				waiting = t.GetWaiting() // and of those after it
+			}
+			if what == "waits" && waiting != nil { // an older server says the reason only
+				reason = words.Waiting(&sluicev1.Task{HomeHost: t.GetHost(), Waiting: waiting})
+			}
+			rows = append(rows, []string{fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()), what, host, fmt.Sprint(t.GetCostMs()), reason})
 		}
 	}
 	add("starts", res.GetPlacements())

@@ -2346,10 +2346,13 @@ type PlannedTask struct {
 	Job      string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Instance uint32 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Where it would start, or is being stopped. Empty: waits.
-	Host          string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	FromHost      string `protobuf:"bytes,4,opt,name=from_host,json=fromHost,proto3" json:"from_host,omitempty"`
-	CostMs        int64  `protobuf:"varint,5,opt,name=cost_ms,json=costMs,proto3" json:"cost_ms,omitempty"`
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Host     string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	FromHost string `protobuf:"bytes,4,opt,name=from_host,json=fromHost,proto3" json:"from_host,omitempty"`
+	CostMs   int64  `protobuf:"varint,5,opt,name=cost_ms,json=costMs,proto3" json:"cost_ms,omitempty"`
+	Reason   string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of one that would wait: why, in short, as in Task.waiting. Unset: for the same
+	// as the one before it in the list, as most instances of a job do.
+	Waiting       *WaitingExplanation `protobuf:"bytes,7,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2426,11 +2429,18 @@ func (x *PlannedTask) GetReason() string {
 	return ""
 }
 
+func (x *PlannedTask) GetWaiting() *WaitingExplanation {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
 var File_sluice_v1_job_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13sluice/v1/job.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asluice/v1/constraint.proto\x1a\x17sluice/v1/jobspec.proto\x1a\x14sluice/v1/task.proto\"\xce\x04\n" +
+	"\x13sluice/v1/job.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asluice/v1/constraint.proto\x1a\x17sluice/v1/explain.proto\x1a\x17sluice/v1/jobspec.proto\x1a\x14sluice/v1/task.proto\"\xce\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x12&\n" +
@@ -2612,14 +2622,15 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"migrations\x18\x03 \x03(\v2\x16.sluice.v1.PlannedTaskR\n" +
 	"migrations\x120\n" +
 	"\awaiting\x18\x04 \x03(\v2\x16.sluice.v1.PlannedTaskR\awaiting\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\x04R\brevision\"\x9d\x01\n" +
+	"\brevision\x18\x05 \x01(\x04R\brevision\"\xd6\x01\n" +
 	"\vPlannedTask\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x1b\n" +
 	"\tfrom_host\x18\x04 \x01(\tR\bfromHost\x12\x17\n" +
 	"\acost_ms\x18\x05 \x01(\x03R\x06costMs\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason*\xca\x01\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x127\n" +
+	"\awaiting\x18\a \x01(\v2\x1d.sluice.v1.WaitingExplanationR\awaiting*\xca\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15JOB_STATE_INITIALIZED\x10\x01\x12\x15\n" +
@@ -2720,6 +2731,7 @@ var file_sluice_v1_job_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),      // 41: google.protobuf.Duration
 	(*Task)(nil),                     // 42: sluice.v1.Task
 	(*InstanceRange)(nil),            // 43: sluice.v1.InstanceRange
+	(*WaitingExplanation)(nil),       // 44: sluice.v1.WaitingExplanation
 }
 var file_sluice_v1_job_proto_depIdxs = []int32{
 	37, // 0: sluice.v1.Job.spec:type_name -> sluice.v1.JobSpec
@@ -2764,35 +2776,36 @@ var file_sluice_v1_job_proto_depIdxs = []int32{
 	35, // 39: sluice.v1.PlanJobsResponse.preemptions:type_name -> sluice.v1.PlannedTask
 	35, // 40: sluice.v1.PlanJobsResponse.migrations:type_name -> sluice.v1.PlannedTask
 	35, // 41: sluice.v1.PlanJobsResponse.waiting:type_name -> sluice.v1.PlannedTask
-	7,  // 42: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
-	9,  // 43: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
-	11, // 44: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
-	14, // 45: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
-	16, // 46: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
-	18, // 47: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
-	20, // 48: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
-	22, // 49: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
-	26, // 50: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
-	28, // 51: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
-	30, // 52: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
-	33, // 53: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
-	8,  // 54: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
-	10, // 55: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
-	12, // 56: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
-	15, // 57: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
-	17, // 58: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
-	19, // 59: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
-	21, // 60: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
-	23, // 61: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
-	27, // 62: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
-	29, // 63: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
-	31, // 64: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
-	34, // 65: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
-	54, // [54:66] is the sub-list for method output_type
-	42, // [42:54] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	44, // 42: sluice.v1.PlannedTask.waiting:type_name -> sluice.v1.WaitingExplanation
+	7,  // 43: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
+	9,  // 44: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
+	11, // 45: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
+	14, // 46: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
+	16, // 47: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
+	18, // 48: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
+	20, // 49: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
+	22, // 50: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
+	26, // 51: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
+	28, // 52: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
+	30, // 53: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
+	33, // 54: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
+	8,  // 55: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
+	10, // 56: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
+	12, // 57: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
+	15, // 58: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
+	17, // 59: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
+	19, // 60: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
+	21, // 61: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
+	23, // 62: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
+	27, // 63: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
+	29, // 64: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
+	31, // 65: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
+	34, // 66: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
+	55, // [55:67] is the sub-list for method output_type
+	43, // [43:55] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_job_proto_init() }
@@ -2801,6 +2814,7 @@ func file_sluice_v1_job_proto_init() {
 		return
 	}
 	file_sluice_v1_constraint_proto_init()
+	file_sluice_v1_explain_proto_init()
 	file_sluice_v1_jobspec_proto_init()
 	file_sluice_v1_task_proto_init()
 	file_sluice_v1_job_proto_msgTypes[0].OneofWrappers = []any{}

@@ -58,6 +58,9 @@ func Waiting(t *sluicev1.Task) string {
 	case "DEPENDENCIES":
 		return strings.TrimSpace("waits for job " + w.GetBlockingJob())
 	case "BACK_OFF":
+		if t.GetNotBefore() == nil { // in a plan
+			return "it is tried again later"
+		}
 		return "again at " + Time(t.GetNotBefore())
 	case "ROOM_HELD":
 		held := "room is held for it"

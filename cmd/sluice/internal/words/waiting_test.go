@@ -2,8 +2,10 @@ package words
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -22,7 +24,7 @@ func TestWaiting(t *testing.T) {
 		{&sluicev1.WaitingExplanation{Reason: "SCHEDULING_STOPPED"}, "scheduling is switched off"},
 		{&sluicev1.WaitingExplanation{Reason: "RESTORED"}, "it is not known yet what runs since the snapshot"},
 		{&sluicev1.WaitingExplanation{Reason: "DEPENDENCIES", BlockingJob: "other"}, "waits for job other"},
-		{&sluicev1.WaitingExplanation{Reason: "BACK_OFF"}, "again at "},
+		{&sluicev1.WaitingExplanation{Reason: "BACK_OFF"}, "it is tried again later"},
 		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD"}, "room is held for it"},
 		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD", BindingPool: "root", BindingDimension: "cpu_milli"}, "room is held for it; pool root: limit (cpu_milli)"},
 		{&sluicev1.WaitingExplanation{Reason: "HOST_AWAY", Tally: []*sluicev1.HostTally{tally("DRAINING", "", 1)}}, "its host s/h: draining"},
@@ -44,5 +46,7 @@ func TestWaiting(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, Waiting(&sluicev1.Task{HomeHost: "s/h", Waiting: tt.w}), "%v", tt.w)
 	}
+	again := &sluicev1.Task{NotBefore: timestamppb.New(time.Unix(0, 0)), Waiting: &sluicev1.WaitingExplanation{Reason: "BACK_OFF"}}
+	require.Equal(t, "again at "+Time(again.NotBefore), Waiting(again))
 	require.Equal(t, "PREEMPTED; there are no hosts", why(&sluicev1.Task{Reason: "PREEMPTED", Waiting: &sluicev1.WaitingExplanation{Reason: "NO_HOSTS"}}))
 }
