@@ -875,7 +875,7 @@ type TaskLogsRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Unset: the current or last run.
+	// Unset: the current or last run. What a copy of the task wrote cannot be read.
 	Run    *uint32   `protobuf:"varint,3,opt,name=run,proto3,oneof" json:"run,omitempty"`
 	Stream LogStream `protobuf:"varint,4,opt,name=stream,proto3,enum=sluice.v1.LogStream" json:"stream,omitempty"`
 	// Go on until the run has ended and all of its output has been sent.
