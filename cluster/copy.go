@@ -64,7 +64,7 @@ func (s *State) winCopy(at Time, k TaskKey) error {
 	}
 	j := *old
 	next := stopped(at, t, ReasonOutrun)
-	next.Message, next.Outrun = fmt.Sprintf("its copy on host %s has finished", c.Host), true
+	next.Message, next.Outrun, next.WonBy = fmt.Sprintf("its copy on host %s has finished", c.Host), true, c.Run
 	if !t.State.Bound() {
 		next.State = TaskSucceeded
 	} else if took := c.Finished.Sub(c.Started); t.Started != 0 && c.Started != 0 && took > 0 {

@@ -47,6 +47,7 @@ func TestACopyStandsForItsTask(t *testing.T) {
 		require.Equal(t, cluster.TaskSucceeded, h.task(0).State)
 		require.Zero(t, h.task(0).Failures)
 		require.Contains(t, h.task(0).Message, "s/other")
+		require.Equal(t, uint32(1), h.task(0).WonBy)
 		require.Equal(t, uint32(1), h.state.Job(1).Counts[cluster.TaskSucceeded])
 		require.Empty(t, h.state.Host(host).Tasks)
 		h.place(1)

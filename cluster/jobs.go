@@ -325,7 +325,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		t.State, t.Run, t.Host, t.GPUs, t.Ports, t.Health = TaskPlaced, e.Run, e.Host, e.GPUs, e.Ports, HealthUnknown
 		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = j.placedAt(at), 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
-		t.Hold, t.Ahead, t.Outrun = nil, false, false
+		t.Hold, t.Ahead, t.Outrun, t.WonBy = nil, false, false, 0
 		if j.Spec.Type == Stateful && t.Home == "" {
 			t.Home, t.Bare = e.Host, true
 		}

@@ -140,6 +140,7 @@ type Task struct {
 	Refusals uint32 `cbor:",omitempty"` // launches that were given back since it last ran
 	ExitCode int32  // of the last run, −1 if there is none
 	Signal   int32  // that ended the last run, 0 if none
+	WonBy    uint32 `cbor:",omitempty"` // run of the copy that has succeeded, where Outrun is set; 0: not known
 	Reason   Reason
 	Message  string
 	Host     HostID   // where the current or last run was placed

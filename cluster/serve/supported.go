@@ -69,7 +69,7 @@ var supported = fieldSet(map[string]string{
 
 	"GetTaskRequest":        "job instance explain",
 	"ListTasksRequest":      "job states host page_size page_token explain pool",
-	"TaskLogsRequest":       "job instance run process stream follow tail_bytes tail_lines stdout_offset stderr_offset",
+	"TaskLogsRequest":       "job instance run copy process stream follow tail_bytes tail_lines stdout_offset stderr_offset",
 	"RestartTaskRequest":    "job instance expected_run",
 	"StopTaskRequest":       "job instance expected_run",
 	"ExplainTaskRequest":    "job instance",

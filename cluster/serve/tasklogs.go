@@ -18,14 +18,9 @@ import (
 // pace of the client.
 func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerStreamingServer[sluicev1.TaskLogsResponse]) error {
 	ctx := stream.Context()
-	t, j, err := a.awaitRun(ctx, r)
+	run, host, j, err := a.wantedRun(ctx, r)
 	if err != nil {
 		return err
-	}
-	run, host := t.RunID(), t.Host
-	if r.Run != nil && *r.Run != t.Run {
-		run.Run = *r.Run
-		host = cmp.Or(a.s.history.placeOf(run), t.Host) // the state knows the last run only; within one shard any host will do
 	}
 	request := &sluicev1.LogRequest{
 		Run:          runRef(run, j.Spec.Name),
@@ -50,6 +45,46 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 		})
 	})
 	return logStatus(err, host)
+}
+
+// wantedRun returns the run whose output is wanted, and where it is or was. The state knows the last run of a task only; within one shard
+// any host will do.
+func (a *taskService) wantedRun(ctx context.Context, r *sluicev1.TaskLogsRequest) (cluster.RunID, cluster.HostID, *cluster.Job, error) {
+	if r.Copy {
+		return a.runOfCopy(r)
+	}
+	t, j, err := a.awaitRun(ctx, r)
+	if err != nil {
+		return cluster.RunID{}, "", nil, err
+	}
+	run := t.RunID()
+	if r.Run == nil || *r.Run == t.Run {
+		return run, t.Host, j, nil
+	}
+	run.Run = *r.Run
+	return run, cmp.Or(a.s.history.placeOf(run), t.Host), j, nil
+}
+
+// runOfCopy returns the run of the copy that the task has, or through which it has succeeded, and where it is or was.
+func (a *taskService) runOfCopy(r *sluicev1.TaskLogsRequest) (cluster.RunID, cluster.HostID, *cluster.Job, error) {
+	snapshot := a.s.Snapshot()
+	t, j, err := findTask(snapshot, r.Job, r.Instance)
+	if err != nil {
+		return cluster.RunID{}, "", nil, err
+	}
+	run, host := cluster.RunID{Task: t.Key.Copy(), Run: t.WonBy}, cluster.HostID("")
+	if c := snapshot.Task(run.Task); c != nil && c.Host != "" && c.State != cluster.TaskPlaced {
+		run.Run, host = c.Run, c.Host
+	}
+	switch {
+	case run.Run == 0:
+		return run, "", nil, resourceError(codes.FailedPrecondition, "job", r.Job,
+			"instance %d has no output of a copy: none has been launched, or the one that was has not succeeded", r.Instance)
+	case r.Run != nil && *r.Run != run.Run:
+		return run, "", nil, resourceError(codes.FailedPrecondition, "job", r.Job,
+			"instance %d has no output of run %d of a copy: the only one is run %d", r.Instance, *r.Run, run.Run)
+	}
+	return run, cmp.Or(host, a.s.history.placeOf(run), t.Host), j, nil
 }
 
 // awaitRun finds the task with the run whose output is wanted. A client that follows waits until there is one.

@@ -253,6 +253,49 @@ func TestTaskLogsOfAnEarlierRunElsewhere(t *testing.T) {
 	}
 }
 
+// What a copy writes can be read as well, also when the task has succeeded through it.
+func TestTaskLogsOfACopy(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "first/h", 1)
+	spec := sleepJob("job")
+	spec.Speculation = &sluicev1.SpeculationPolicy{Idempotent: true}
+	key := cluster.MakeTaskKey(cluster.JobUID(a.submit(t, spec).Uid), 0)
+	placed := func(k cluster.TaskKey) {
+		require.Eventually(t, func() bool {
+			task := a.Snapshot().Task(k)
+			return task != nil && task.State == cluster.TaskPlaced
+		}, 10*time.Second, time.Millisecond)
+		a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+	}
+	placed(key)
+	read := func(r *sluicev1.TaskLogsRequest, code codes.Code, message string) {
+		t.Helper()
+		r.Job = "job"
+		_, err := a.logs(t, t.Context(), r)
+		require.Equal(t, code, status.Code(err), err)
+		require.ErrorContains(t, err, message)
+	}
+	away := func(host string) string { return fmt.Sprintf("host %q: its host manager is not connected", host) }
+	read(&sluicev1.TaskLogsRequest{Copy: true}, codes.FailedPrecondition, "instance 0 has no output of a copy")
+	a.addHost(t, "second/h", 1)
+	a.emit(t, &cluster.CopyAdded{Task: key, Run: 1})
+	placed(key.Copy())
+	both := func() {
+		read(&sluicev1.TaskLogsRequest{}, codes.Unavailable, away("first/h"))
+		read(&sluicev1.TaskLogsRequest{Copy: true}, codes.Unavailable, away("second/h"))
+		read(&sluicev1.TaskLogsRequest{Copy: true, Run: proto.Uint32(1)}, codes.Unavailable, away("second/h"))
+		read(&sluicev1.TaskLogsRequest{Copy: true, Run: proto.Uint32(2)}, codes.FailedPrecondition, "no output of run 2 of a copy: the only one is run 1")
+	}
+	both()
+	a.emit(t, &cluster.TaskStatus{Task: key.Copy(), Run: 1, State: cluster.TaskSucceeded}, &cluster.CopyWon{Task: key.Copy()})
+	a.emit(t, &cluster.TaskStatus{Task: key, Run: 1, State: cluster.TaskFailed})
+	both()
+	got, err := a.tasks.GetTask(t.Context(), &sluicev1.GetTaskRequest{Job: "job"})
+	require.NoError(t, err)
+	require.Equal(t, sluicev1.TaskState_TASK_STATE_SUCCEEDED, got.Task.State)
+	require.True(t, proto.Equal(&sluicev1.TaskCopy{Run: 1, State: sluicev1.TaskState_TASK_STATE_SUCCEEDED, Host: "second/h"}, got.Task.Copy), "%v", got.Task.Copy)
+}
+
 // The runs of an instance that is added count on from those of one that is gone: it has no output before it ran itself.
 func TestTaskLogsOfAnInstanceThatHasNotRun(t *testing.T) {
 	a := newAPITest(t)

@@ -41,6 +41,9 @@ func (a *taskService) GetTask(ctx context.Context, r *sluicev1.GetTaskRequest) (
 	}
 	if c := snapshot.Task(t.Key.Copy()); c != nil {
 		p.Copy = copyTo(c)
+	} else if t.WonBy != 0 {
+		run := cluster.RunID{Task: t.Key.Copy(), Run: t.WonBy}
+		p.Copy = &sluicev1.TaskCopy{Run: run.Run, State: sluicev1.TaskState_TASK_STATE_SUCCEEDED, Host: string(a.s.history.placeOf(run))}
 	}
 	return &sluicev1.GetTaskResponse{Task: p}, nil
 }

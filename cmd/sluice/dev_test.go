@@ -129,3 +129,29 @@ func TestASlackWindowWithoutAMeasurementIsRefused(t *testing.T) {
 	}, nil, &out, &errOut), "%s%s", &out, &errOut)
 	require.Contains(t, errOut.String(), "scheduler.slack_window is 2s: at least local.usage_interval, which is 3s")
 }
+
+// Where a copy of a task has succeeded, what it wrote is shown, and what the task's own run wrote where that run is named.
+func TestLogsOfACopy(t *testing.T) {
+	noSettings(t)
+	t.Setenv("SLUICE_SCHEDULER_SPECULATION_INTERVAL", "100ms")
+	t.Setenv("SLUICE_SCHEDULER_SPECULATION_AFTER", "200ms")
+	finish := startDev(t, filepath.Join(t.TempDir(), "state"))
+	a := try(t, `name: job
+instances: 4
+speculation: {idempotent: true, max_copies_percent: 100}
+kill_grace: 1s
+task:
+  processes:
+    - shell: |
+        echo "id $SLUICE_TASK_ID"
+        test "$SLUICE_TASK_ID" != 1.3 || exec sleep 60
+        sleep 0.5
+  resources: {cpu: 10m, memory: 1Mi}
+`, "job", "submit", "-", "--wait")
+	require.Zero(t, a.code, a)
+	require.Contains(t, try(t, "", "task", "get", "job/3").out, "copy:      succeeded on local/h")
+	require.Equal(t, answer{out: "id 1.3c\n"}, try(t, "", "task", "logs", "job/3"))
+	require.Equal(t, answer{out: "id 1.3\n"}, try(t, "", "task", "logs", "job/3", "--run", "1"))
+	require.Equal(t, answer{out: "2: id 1.2\n3: id 1.3c\n"}, try(t, "", "job", "logs", "job", "--instances", "2-3"))
+	require.Zero(t, finish())
+}

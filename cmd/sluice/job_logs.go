@@ -204,7 +204,14 @@ func (l *jobLogs) ahead(ctx context.Context, tasks []*sluicev1.Task) <-chan *out
 			go func() {
 				defer close(o.pieces)
 				run := launched(t)
-				o.err = l.c.logsWith(ctx, l.request(o.instance, &run), crowdedPause, func(res *sluicev1.TaskLogsResponse) error {
+				req := l.request(o.instance, &run)
+				if t.GetReason() == "OUTRUN" { // lists do not tell of copies
+					res, err := call(ctx, l.c, l.c.tasks.GetTask, &sluicev1.GetTaskRequest{Job: req.GetJob(), Instance: o.instance})
+					if err == nil && succeededByCopy(res.GetTask()) {
+						req.Run, req.Copy = nil, true
+					}
+				}
+				o.err = l.c.logsWith(ctx, req, crowdedPause, func(res *sluicev1.TaskLogsResponse) error {
 					select {
 					case o.pieces <- res:
 						return nil

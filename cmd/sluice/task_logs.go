@@ -24,7 +24,8 @@ func newTaskLogsCommand(a *app) *cobra.Command {
 		Long: `Print the output of a task's run: its standard output to standard output and its
 standard error to standard error. With --follow it goes on until the run ends,
 also over a restart of the scheduler. With -o json or yaml it prints the pieces
-with stream, run and position.`,
+with stream, run and position. Of a task whose second copy has succeeded it is the
+output of that; --run prints that of the task's own run.`,
 		Args: wants("JOB/INSTANCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -40,6 +41,13 @@ with stream, run and position.`,
 				return err
 			}
 			defer c.close()
+			if req.Run == nil {
+				res, err := call(cmd.Context(), c, c.tasks.GetTask, &sluicev1.GetTaskRequest{Job: req.Job, Instance: req.Instance})
+				if err != nil {
+					return err
+				}
+				req.Copy = succeededByCopy(res.GetTask())
+			}
 			return c.logs(cmd.Context(), req, newLogPrinter(a, false).print)
 		},
 	}
@@ -48,6 +56,11 @@ with stream, run and position.`,
 	f.Uint32Var(&run, "run", 0, "a certain run; without it, the current or last one")
 	flags.add(cmd, req)
 	return cmd
+}
+
+// succeededByCopy reports whether a task, as GetTask tells it, has succeeded through its copy, whose output counts then.
+func succeededByCopy(t *sluicev1.Task) bool {
+	return t.GetCopy().GetState() == sluicev1.TaskState_TASK_STATE_SUCCEEDED
 }
 
 // logFlags are the flags that say what of an output is wanted.

@@ -262,8 +262,8 @@ type Task struct {
 	// The only host on which it may run: of an instance of a daemon, and of a
 	// stateful one that has been placed. Empty: any.
 	HomeHost string `protobuf:"bytes,23,opt,name=home_host,json=homeHost,proto3" json:"home_host,omitempty"`
-	// The second copy of a task that lags behind. Unset: it has none, or this is
-	// not the answer of GetTask.
+	// The second copy of a task that lags behind, or through which it has
+	// succeeded. Unset: it has none, or this is not the answer of GetTask.
 	Copy *TaskCopy `protobuf:"bytes,24,opt,name=copy,proto3" json:"copy,omitempty"`
 	// Why it waits, in short: the reason with the job that is in the way, the pool
 	// and the dimension that bind, the tally of hosts, and how many start together.
@@ -875,7 +875,7 @@ type TaskLogsRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Unset: the current or last run. What a copy of the task wrote cannot be read.
+	// Unset: the current or last run.
 	Run    *uint32   `protobuf:"varint,3,opt,name=run,proto3,oneof" json:"run,omitempty"`
 	Stream LogStream `protobuf:"varint,4,opt,name=stream,proto3,enum=sluice.v1.LogStream" json:"stream,omitempty"`
 	// Go on until the run has ended and all of its output has been sent.
@@ -894,7 +894,10 @@ type TaskLogsRequest struct {
 	StderrOffset *int64 `protobuf:"varint,9,opt,name=stderr_offset,json=stderrOffset,proto3,oneof" json:"stderr_offset,omitempty"`
 	// Process of a task with several, or init step. Empty: the main process, else
 	// the first.
-	Process       string `protobuf:"bytes,10,opt,name=process,proto3" json:"process,omitempty"`
+	Process string `protobuf:"bytes,10,opt,name=process,proto3" json:"process,omitempty"`
+	// The output of the copy that the task has, or through which it has succeeded:
+	// run is one of the copy then.
+	Copy          bool `protobuf:"varint,11,opt,name=copy,proto3" json:"copy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1008,6 +1011,13 @@ func (x *TaskLogsRequest) GetProcess() string {
 		return x.Process
 	}
 	return ""
+}
+
+func (x *TaskLogsRequest) GetCopy() bool {
+	if x != nil {
+		return x.Copy
+	}
+	return false
 }
 
 type isTaskLogsRequest_Tail interface {
@@ -1900,7 +1910,7 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"_page_size\"b\n" +
 	"\x11ListTasksResponse\x12%\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0f.sluice.v1.TaskR\x05tasks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x80\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x94\x03\n" +
 	"\x0fTaskLogsRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x15\n" +
@@ -1914,7 +1924,8 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\rstdout_offset\x18\b \x01(\x03H\x02R\fstdoutOffset\x88\x01\x01\x12(\n" +
 	"\rstderr_offset\x18\t \x01(\x03H\x03R\fstderrOffset\x88\x01\x01\x12\x18\n" +
 	"\aprocess\x18\n" +
-	" \x01(\tR\aprocessB\x06\n" +
+	" \x01(\tR\aprocess\x12\x12\n" +
+	"\x04copy\x18\v \x01(\bR\x04copyB\x06\n" +
 	"\x04tailB\x06\n" +
 	"\x04_runB\x10\n" +
 	"\x0e_stdout_offsetB\x10\n" +

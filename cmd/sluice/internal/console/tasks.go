@@ -66,7 +66,7 @@ func task(v *visit) (*page, error) {
 		Parts: append(append([]part{
 			{Properties: propertiesOf(words.TaskProperties(got.GetTask()))},
 			{Heading: "Explanation", Text: words.Visible(explanation.String(), "\n\t")},
-		}, output(v, name, instance)...), part{
+		}, output(v, got.GetTask())...), part{
 			Heading: "Events",
 			Table:   tableOf("What happened, oldest first", words.EventTable(events.GetEvents()), nil, "Nothing that is still known happened to it."),
 			More:    next(v.request.URL, events.GetNextPageToken()),
@@ -75,11 +75,11 @@ func task(v *visit) (*page, error) {
 }
 
 // output shows the end of what a task has written, or says why there is none: the rest of the page does not depend on it.
-func output(v *visit, job string, instance uint32) []part {
+func output(v *visit, t *sluicev1.Task) []part {
 	ctx, cancel := context.WithTimeout(v.ctx, outputPatience)
 	defer cancel()
 	out, errOut, err := readOutput(ctx, v, &sluicev1.TaskLogsRequest{
-		Job: job, Instance: instance, Tail: &sluicev1.TaskLogsRequest_TailBytes{TailBytes: outputShown},
+		Job: t.GetJob(), Instance: t.GetInstance(), Copy: t.GetCopy().GetState() == sluicev1.TaskState_TASK_STATE_SUCCEEDED, Tail: &sluicev1.TaskLogsRequest_TailBytes{TailBytes: outputShown},
 	})
 	why := "It has written nothing."
 	switch status.Code(err) {
