@@ -200,7 +200,7 @@ type displacer struct {
 	quest   quest                          // the last one
 	listing []*band                        // see bands
 	refuges refuges                        // see shelter
-	losses  []flowgraph.Cost               // scratch
+	leavers []leaver                       // scratch
 	lacks   []string                       // scratch
 	room    space                          // scratch
 	giving  []giving                       // scratch
@@ -367,13 +367,17 @@ func (d *displacer) serveOn(c *class, hosts []*host, all *options, moves bool, c
 // So one that costs no more now than the next one did when that was looked at is the cheapest.
 func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 	for all.Len() > 0 {
+		if (*all)[0].known == roughly {
+			d.refine(c, all, moves)
+			continue
+		}
 		h := heap.Pop(all).(option).host
 		found := d.choose(c, h, moves)
 		switch {
 		case found == nil:
 			continue
 		case all.Len() > 0 && byPrice(option{host: h, price: found.price}, (*all)[0]) > 0:
-			heap.Push(all, option{h, found.price, true})
+			heap.Push(all, option{h, found.price, exactly})
 			continue
 		}
 		for _, b := range found.leave {

@@ -3,18 +3,28 @@ package cycle
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// option is a host and what it would cost to make room there. If exact, that is the price as it was when the
-// host was looked at; else it is a lower bound.
+// option is a host and what it would cost to make room there.
 type option struct {
 	host  *host
 	price flowgraph.Cost
-	exact bool
+	known known
 }
+
+// known is how well the price of an option is known.
+type known uint8
+
+const (
+	roughly known = iota // a lower bound, by the toll of the host
+	atLeast              // a lower bound, by those who may leave it for the class
+	exactly              // as it was when the host was looked at
+)
 
 func byPrice(a, b option) int {
 	return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.host.index, b.host.index))
@@ -58,12 +68,10 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	default:
 		hosts = d.moving()
 	}
+	o := d.seek(c, moves).outlook
 	for _, h := range hosts {
-		if h == nil {
-			continue
-		}
-		if floor, ok := d.floor(c, h, moves); ok {
-			*all = append(*all, option{host: h, price: floor})
+		if h != nil && (!h.decided || d.later) && o.couldTake(d, h, c) {
+			*all = append(*all, option{host: h, price: d.rough(c, h, o)})
 		}
 	}
 	heap.Init(all)
@@ -73,18 +81,66 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 
 // best returns the n cheapest of the options, cheapest first, with their prices.
 func (d *displacer) best(c *class, all *options, moves bool, n int) (top options) {
-	for len(top) < n && all.Len() > 0 {
-		o, ok := heap.Pop(all).(option), true
-		if o.exact {
-			top = append(top, o)
-		} else if o, ok = d.price(c, o.host, moves); ok {
-			heap.Push(all, o)
+	for dropped := 0; len(top) < n && all.Len() > 0; {
+		switch {
+		case (*all)[0].known == exactly:
+			top = append(top, heap.Pop(all).(option))
+		case d.refine(c, all, moves):
+			dropped = 0
+		default:
+			if dropped++; dropped == manyDropped {
+				d.sift(c, all, moves)
+			}
 		}
 	}
 	for _, o := range top {
 		heap.Push(all, o)
 	}
 	return top
+}
+
+// refine finds out more about the first of the options. It drops it, and returns false, if there is no room for
+// the class.
+func (d *displacer) refine(c *class, all *options, moves bool) (ok bool) {
+	o := (*all)[0]
+	if o.known == roughly {
+		o, ok = d.bounded(c, o, moves)
+	} else {
+		o, ok = d.price(c, o.host, moves)
+	}
+	if !ok {
+		heap.Pop(all)
+		return false
+	}
+	(*all)[0] = o
+	heap.Fix(all, 0)
+	return true
+}
+
+// manyDropped is after how many options in a row that were none the others likely are none, too.
+const manyDropped = 32
+
+// sift drops all options that are none by those who may leave, which takes less time than one by one.
+func (d *displacer) sift(c *class, all *options, moves bool) {
+	kept := (*all)[:0]
+	for _, o := range *all {
+		ok := true
+		if o.known == roughly {
+			o, ok = d.bounded(c, o, moves)
+		}
+		if ok {
+			kept = append(kept, o)
+		}
+	}
+	*all = kept
+	heap.Init(all)
+}
+
+// bounded returns an option, of which only a rough bound is known, with that by those who may leave.
+func (d *displacer) bounded(c *class, o option, moves bool) (option, bool) {
+	floor, ok := d.floor(c, o.host, moves)
+	o.known, o.price = atLeast, max(o.price, floor)
+	return o, ok
 }
 
 // moving lists the hosts that are in motion, by index.
@@ -125,14 +181,31 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 	if found == nil {
 		return option{}, false
 	}
-	return option{h, found.price, true}, true
+	return option{h, found.price, exactly}, true
+}
+
+// rough returns a lower bound on the cost of making room for one task of the class on the host. Complexity:
+// constant, or the units of the host if anything changed there.
+func (d *displacer) rough(c *class, h *host, o *outlook) flowgraph.Cost {
+	price, room := d.startAt(c, h), d.promised(h)
+	if room.takes(h, c.row.task) {
+		return price
+	}
+	left, t := room.left(), o.toll(d, h)
+	loss := t.least
+	for dim, v := range c.row.task.Resources.Fixed {
+		if lack := v - left.Fixed[dim]; v > 0 && lack > 0 && t.rates[dim] < math.MaxFloat32 {
+			loss = max(loss, flowgraph.Cost(float64(lack)*float64(t.rates[dim])))
+		}
+	}
+	return price + loss
 }
 
 // floor returns a lower bound on the cost of making room for one task of the class on the host; false if
 // there surely will be none. Complexity: the units of the host, with a logarithmic factor.
 func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) {
 	q, room, task := d.seek(c, moves), d.promised(h), c.row.task
-	if h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
+	if q.vain || h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
 		return 0, false
 	}
 	fits := room.takes(h, task)
@@ -154,7 +227,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	// class may have leave whatever its pool has, back of those that its pool has too much of, and stops of all
 	// who need no other host.
 	var largest, all, own, back, stops amounts
-	losses, gangs := d.losses[:0], false
+	leavers, gangs := d.leavers[:0], false
 	for i, u := range h.units {
 		gives := w.giving[u.group.index]
 		if gives == staysOn || !d.mayLeave(c, u) {
@@ -172,7 +245,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 				}
 			}
 		}
-		losses, gangs = append(losses, loss), gangs || u.group.key.gang
+		leavers, gangs = append(leavers, leaver{loss, frees.Fixed, 0}), gangs || u.group.key.gang
 		largest.raise(&frees)
 		all.add(&frees, 1)
 		if gives != givesUp || u.group.key.revocable {
@@ -185,7 +258,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 			stops.add(&frees, 1)
 		}
 	}
-	d.losses = losses
+	d.leavers = leavers
 	if q.full && !gangs && !(back.coverExcess(q, &lack) && (own.cover(&lack) || back.cover(&q.excess))) {
 		return 0, false
 	}
@@ -194,12 +267,48 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 		return price, true
 	}
 	leave := largest.times(lack)
-	if leave > len(losses) || !all.cover(&lack) || !stops.cover(&lack) && !d.shelter().helps(&stops, &lack) {
+	if leave > len(leavers) || !all.cover(&lack) || !stops.cover(&lack) && !d.shelter().helps(&stops, &lack) {
 		return 0, false
 	}
-	slices.Sort(losses)
-	for _, loss := range losses[:leave] {
-		price += loss
+	slices.SortFunc(leavers, func(a, b leaver) int { return cmp.Compare(a.loss, b.loss) })
+	loss := flowgraph.Cost(0)
+	for i := range leavers[:leave] {
+		loss += leavers[i].loss
 	}
-	return price, true
+	for dim, v := range lack.Fixed {
+		if v > 0 {
+			loss = max(loss, leastLoss(leavers, dim, v))
+		}
+	}
+	return price + loss, true
+}
+
+// leaver is a unit that may leave, or a gang, with what it frees on a host.
+type leaver struct {
+	loss  flowgraph.Cost
+	frees [cluster.NumDimensions]int64
+	rate  float64 // loss for each unit that it frees of a dimension
+}
+
+// leastLoss returns what is lost at least when so much of the dimension is freed: as if the last one who has to
+// leave could do so in part. It changes the order of the leavers. Source: G. B. Dantzig, "Discrete-Variable
+// Extremum Problems", Operations Research 5(2), 1957, doi:10.1287/opre.5.2.266.
+func leastLoss(leavers []leaver, dim int, lack int64) flowgraph.Cost {
+	for i := range leavers {
+		x := &leavers[i]
+		x.rate = math.Inf(1)
+		if x.frees[dim] > 0 {
+			x.rate = float64(x.loss) / float64(x.frees[dim])
+		}
+	}
+	slices.SortFunc(leavers, func(a, b leaver) int { return cmp.Compare(a.rate, b.rate) })
+	var loss flowgraph.Cost
+	for i := range leavers {
+		x := &leavers[i]
+		if x.frees[dim] >= lack {
+			return loss + flowgraph.Cost(x.rate*float64(lack)*roundedUp)
+		}
+		loss, lack = loss+x.loss, lack-x.frees[dim]
+	}
+	return loss // they do not free as much
 }

@@ -1,10 +1,12 @@
 package cycle
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // quest is whom a class might have leave, on whatever host and for whatever it lacks there. It holds as long
@@ -293,7 +295,7 @@ func (t *hosts) roomyFor(n *need, most int) []int32 {
 
 // fewRefuges is how many hosts, at most, are few. Where so few have room for any task that could move, what they
 // have room for together bounds how many may.
-const fewRefuges = 8
+const fewRefuges = 32
 
 // refuges is what hosts have left to which tasks could move.
 type refuges struct {
@@ -376,10 +378,18 @@ type outlook struct {
 	// By index of the host:
 	bounds  []bound
 	bounded []int // value of hosts.stamps for which the bound is known, −1 for none
+	tolls   []toll
+	tolled  []int // the same for the toll
 }
 
 // bound is how much a host could have left, at most, in the fixed dimensions.
 type bound = [cluster.NumDimensions]int64
+
+// toll is what it costs at least if anybody leaves a host who might, now or later: losses only grow.
+type toll struct {
+	least flowgraph.Cost                 // of all of them
+	rates [cluster.NumDimensions]float32 // for each unit of the dimension that is freed; math.MaxFloat32 if nobody has any
+}
 
 // instant is a state of a plan: while it is the same, nothing else has been planned.
 type instant struct{ cycle, at int }
@@ -398,7 +408,7 @@ func (d *displacer) outlook(q *quest) *outlook {
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
 		for k := range all[i].bounded {
-			all[i].bounded[k] = -1
+			all[i].bounded[k], all[i].tolled[k] = -1, -1
 		}
 		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
 		all[i].full = slices.Contains(gives, givesBack)
@@ -409,6 +419,7 @@ func (d *displacer) outlook(q *quest) *outlook {
 	all[0], d.p.outlooks = o, all
 	if more := len(d.p.hosts.byIndex) - len(o.bounds); more > 0 {
 		o.bounds, o.bounded = append(o.bounds, make([]bound, more)...), append(o.bounded, slices.Repeat([]int{-1}, more)...)
+		o.tolls, o.tolled = append(o.tolls, make([]toll, more)...), append(o.tolled, slices.Repeat([]int{-1}, more)...)
 	}
 	return o
 }
@@ -441,6 +452,38 @@ func (o *outlook) bound(d *displacer, h *host) *bound {
 		}
 	}
 	return b
+}
+
+// roundedUp is how much too high the rate of a toll may be, and be taken for, as it is rounded.
+const roundedUp = 1 - 1e-6
+
+// toll returns the toll of the host. It is known until something changes there. Who leaves together with others
+// pays no less than for each. Complexity: the units of the host, the first time.
+func (o *outlook) toll(d *displacer, h *host) *toll {
+	t := &o.tolls[h.index]
+	if now := d.p.hosts.stamps[h.index]; o.tolled[h.index] != now {
+		o.tolled[h.index] = now
+		*t = toll{least: math.MaxInt64}
+		for k := range t.rates {
+			t.rates[k] = math.MaxFloat32
+		}
+		for _, u := range h.units {
+			if o.giving[u.group.index] == staysOn || u.leaves() {
+				continue
+			}
+			loss := d.loss(u)
+			t.least = min(t.least, loss)
+			for k, v := range u.spec.Resources.Fixed {
+				if v > 0 {
+					t.rates[k] = min(t.rates[k], float32(float64(loss)/float64(v)*roundedUp))
+				}
+			}
+		}
+		if t.least == math.MaxInt64 {
+			t.least = 0
+		}
+	}
+	return t
 }
 
 // couldTake reports whether the host could have room for a task of the class, by its rules and the bound.

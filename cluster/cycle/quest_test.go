@@ -124,6 +124,7 @@ func (s *Supervisor) CheckFloors(t require.TestingT) (leave, gangs, move int) {
 				floor, ok := d.floor(c, h, moves)
 				require.True(t, ok)
 				require.LessOrEqual(t, floor, found.price)
+				require.LessOrEqual(t, d.rough(c, h, d.seek(c, moves).outlook), found.price)
 				for _, b := range found.leave {
 					leave++
 					gangs += int(one(len(b.units) > 1))
