@@ -718,7 +718,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 	api.createPool(t, cpuClaim("root/a", 0, 1000))
 	api.metrics.observe(&CycleSummary{})
 	api.metrics.compare(&cycle.Comparison{})
+	api.shards.mu.Lock()
 	api.shards.list("s").control = &control{expires: time.Now()}
+	api.shards.mu.Unlock()
 	api.config.Identity = &Identity{Expires: time.Now}
 	w := httptest.NewRecorder()
 	api.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
