@@ -686,6 +686,24 @@ func TestWhyATaskIsWhereItIs(t *testing.T) {
 	require.Contains(t, fmt.Sprint(why), "data")
 }
 
+// Who is too large for a host, and for one that is as much larger as it helps a small task, takes nothing of what would help that.
+func TestWhoIsTooLargeTakesNothing(t *testing.T) {
+	for large, ahead := range map[int64]int{4000: 1, 5000: 0} {
+		s := newShared(t)
+		s.rack(0, "r", 4)
+		s.job(cluster.RootPool, 1, 4000, func(j *cluster.JobSpec) { j.Preemptible = false })
+		require.Len(t, s.step().Placements, 1)
+		s.job(cluster.RootPool, 1, large, urgent(1))
+		small := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 100), 0)
+		require.Empty(t, s.step().Placements)
+		why, _ := s.planner.WhyWaiting(small)
+		require.Len(t, why.Unblockers, 1)
+		u := why.Unblockers[0]
+		require.Equal(t, []any{ahead, vector(100+int64(ahead)*large, 0)}, []any{u.Ahead, u.Room}, "%v", u)
+		s.unblocked(t, small, why)
+	}
+}
+
 // asking asks for what hosts use whenever a start is priced, and learned tells nothing.
 type asking struct{ costmodels.Model }
 

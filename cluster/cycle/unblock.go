@@ -144,6 +144,9 @@ func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	if n > 1 || c.together() && c.oneEach() {
 		all[0].n = 1
 	}
+	if !crowded {
+		all = comers(c, all, cluster.Resources{})
+	}
 	u, same := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}, takers(c, all)
 	if u.Room = request(c, same, crowded); c.row.task.Ports.IsZero() {
 		u.Ahead = beside(c, same)
@@ -169,6 +172,9 @@ func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool)
 	all = append(all, kept...)
 	if !crowded {
 		all = rivals(c, h, all)
+		if !c.row.key.revocable {
+			all = comers(c, all, h.rec.Capacity)
+		}
 	}
 	with := Unblocker{Host: h.id, Ahead: beside(c, all)}
 	if c.together() {
@@ -488,6 +494,30 @@ func rivals(own *class, h *host, all []contender) []contender {
 // unused; other tasks take what is free.
 func takers(own *class, all []contender) []contender {
 	return slices.DeleteFunc(slices.Clone(all), func(x contender) bool { return x.class.row.key.revocable != own.row.key.revocable })
+}
+
+// comers leaves out those who find no room on a host that has so much more than it has as the others ask for
+// together, even if it is empty. Where the class asks for devices or ports, others may find what it does not
+// name.
+func comers(own *class, all []contender, has cluster.Resources) []contender {
+	if task := own.row.task; !task.GPU.IsZero() || !task.Ports.IsZero() {
+		return all
+	}
+	come, left := slices.Clone(all[:1]), all[1:]
+	for found := true; found; {
+		found = false
+		room := request(own, come, false).Add(has)
+		var not []contender
+		for _, x := range left {
+			if request(own, []contender{{x.class, 1}}, false).Fits(room) {
+				come, found = append(come, x), true
+			} else {
+				not = append(not, x)
+			}
+		}
+		left = not
+	}
+	return come
 }
 
 // beside returns how many contenders there are besides the task and those that go together with it.
