@@ -62,8 +62,8 @@ func (c *session) obey(ctx context.Context, down *sluicev1.ShardDown) error {
 		return c.command(ctx, m.Kill.GetRun(), func(run cluster.RunID) { c.kill(ctx, run, m.Kill) })
 	case *sluicev1.ShardDown_Release:
 		return c.command(ctx, m.Release.GetRun(), func(run cluster.RunID) {
+			c.out.release(run) // first: the driver may hear of the run anew as soon as it has forgotten it
 			c.config.Driver.Release(run)
-			c.out.release(run)
 		})
 	case *sluicev1.ShardDown_Ack:
 		c.ack(m.Ack.GetUpdateId())

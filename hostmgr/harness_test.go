@@ -253,8 +253,10 @@ func status(n int, state cluster.TaskState) hostmgr.Status {
 type driver struct {
 	onLaunch func(hostmgr.Launch) error
 	onKill   func(cluster.RunID) error
-	hosts    []hostmgr.Host
-	logs     map[hostmgr.LogStream]func(ctx context.Context, req hostmgr.LogRequest) io.Reader
+	// onRelease is called when a run has been forgotten.
+	onRelease func(cluster.RunID)
+	hosts     []hostmgr.Host
+	logs      map[hostmgr.LogStream]func(ctx context.Context, req hostmgr.LogRequest) io.Reader
 
 	mu       sync.Mutex
 	sink     hostmgr.Sink
@@ -271,6 +273,8 @@ func newDriver() *driver {
 	return &driver{
 		onLaunch: func(hostmgr.Launch) error { return nil },
 		onKill:   func(cluster.RunID) error { return nil },
+
+		onRelease: func(cluster.RunID) {},
 		hosts: []hostmgr.Host{{Name: "h0", Machine: cluster.Machine{
 			Rack: "r0", Zone: "z", Attributes: []cluster.KeyValue{{Key: "os", Value: "linux"}}, Notes: []string{"a note"},
 			Capacity: cluster.NewResources([cluster.NumDimensions]int64{4000, 1 << 30, 1 << 40, 2000}, cluster.Amount{Name: "licence", Value: 3}),
@@ -315,9 +319,10 @@ func (d *driver) Inventory() []hostmgr.Status {
 
 func (d *driver) Release(run cluster.RunID) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	delete(d.runs, run)
 	d.released = append(d.released, run)
+	d.mu.Unlock()
+	d.onRelease(run)
 }
 
 func (d *driver) OpenLog(ctx context.Context, req hostmgr.LogRequest) (io.ReadCloser, error) {

@@ -137,6 +137,29 @@ func TestLifeOfARun(t *testing.T) {
 	})
 }
 
+// TestARunThatComesUpAgainIsTold: a driver may hear once more of a run as soon as it has forgotten it, as when Mesos repeats the update of its
+// end. The scheduler is told, or it would never release it again.
+func TestARunThatComesUpAgainIsTold(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.driver.onRelease = func(cluster.RunID) {
+			if len(b.driver.released) == 1 {
+				b.driver.report(status(1, cluster.TaskSucceeded))
+			}
+		}
+		c := b.begin()
+		b.driver.report(status(1, cluster.TaskSucceeded))
+		for range 2 {
+			b.ack(c, b.status(c))
+			b.release(c, 1)
+			synctest.Wait()
+		}
+		require.Equal(t, []cluster.RunID{run(1), run(1)}, b.driver.released)
+		b.silent(c)
+		_, runs := b.welcome()
+		require.Empty(t, runs)
+	})
+}
+
 func TestRefusedLaunch(t *testing.T) {
 	for name, test := range map[string]struct {
 		err    error
