@@ -68,10 +68,10 @@ func (d *displacer) look(c *class, moves bool, begin []*host) *options {
 	default:
 		hosts = d.moving()
 	}
-	o := d.seek(c, moves).outlook
+	q := d.seek(c, moves)
 	for _, h := range hosts {
-		if h != nil && (!h.decided || d.later) && o.couldTake(d, h, c) {
-			*all = append(*all, option{host: h, price: d.rough(c, h, o)})
+		if h != nil && d.couldServe(q, h) {
+			*all = append(*all, option{host: h, price: d.rough(c, h, q.outlook)})
 		}
 	}
 	heap.Init(all)
@@ -173,8 +173,14 @@ func (h *host) inMotion() bool { return h.loose+len(h.holds)+len(h.nominated) > 
 // couldTake reports whether a host with this verdict would have room if it were empty.
 func couldTake(v verdict) bool { return v == open || v%kinds == full }
 
+// couldServe reports whether the host comes into question for the quest. If it is decided, who leaves it has been
+// weighed against who comes.
+func (d *displacer) couldServe(q *quest, h *host) bool {
+	return !q.vain && (!h.decided || d.later) && q.outlook.couldTake(d, h, q.class)
+}
+
 func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
-	if h.decided && !d.later { // who leaves it has been weighed against who comes
+	if h.decided && !d.later {
 		return option{}, false
 	}
 	found := d.choose(c, h, moves)
@@ -205,7 +211,7 @@ func (d *displacer) rough(c *class, h *host, o *outlook) flowgraph.Cost {
 // there surely will be none. Complexity: the units of the host, with a logarithmic factor.
 func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) {
 	q, room, task := d.seek(c, moves), d.promised(h), c.row.task
-	if q.vain || h.decided && !d.later || !q.outlook.couldTake(d, h, c) {
+	if !d.couldServe(q, h) {
 		return 0, false
 	}
 	fits := room.takes(h, task)

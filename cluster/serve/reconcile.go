@@ -48,13 +48,11 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 		}
 		return rules.Serve(tx, c.shard, c.folder)
 	}
-	select {
-	case <-c.ready:
+	if c.told() {
 		return c.do(ctx, apply)
-	default:
-		c.early = append(c.early, apply)
-		return nil
 	}
+	c.early = append(c.early, apply)
+	return nil
 }
 
 // maxRenumbered is how often one scheduler passes by numbers because of what host managers say: a store may have been put back more
@@ -125,20 +123,18 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 			return ctx.Err()
 		}
 	}
-	select {
-	case <-c.ready: // a shard may send its inventory again
-	default:
-		// The writer gives up what is not known to be sent, and may not do so while it begins to be.
-		err := c.do(ctx, func(*Tx) error {
-			c.s.shards.arrive(c, time.Now())
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if c.told() { // a shard may send its inventory again
+		return nil
+	}
+	// The writer gives up what is not known to be sent, and may not do so while it begins to be.
+	err = c.do(ctx, func(*Tx) error {
+		c.s.shards.arrive(c, time.Now())
+		return nil
+	})
+	if err == nil {
 		close(c.ready)
 	}
-	return nil
+	return err
 }
 
 // told reports whether the session has told which runs its shard knows.
