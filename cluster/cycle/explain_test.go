@@ -66,7 +66,7 @@ func crowdedWorld(t *testing.T, seed uint64, hosts, jobs int) *shared {
 			case 1:
 				must(host("disk", "ssd"))(j)
 			case 2:
-				labeled("app", fmt.Sprint("x", i%3))(j) // all of them are placed: see TestWhatUnblocksATaskUnblocksIt
+				labeled("app", fmt.Sprint("x", i%3))(j)
 				j.Priority, j.Instances, j.Task.Resources = 3, 10, vector(100, 1<<20)
 			case 3:
 				must(tasks(fmt.Sprint("x", i%3), cluster.Less, 1, "host"))(j)
@@ -108,8 +108,8 @@ func ports(dynamic uint16, numbers ...uint16) func(*cluster.JobSpec) {
 }
 
 // For every task that waits: each host is counted once, the terms add up, and when what would unblock it happens, it is
-// placed in the next cycle: the first and the last of each job. Only the tasks that a rule of another keeps away do not wait here: where they may come to the same
-// host nothing can be promised.
+// placed in the next cycle: the first and the last of each job. Who may not be beside others of which some wait or leave their hosts is left out: where those
+// may come to the same host nothing can be promised.
 func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes with the race detector, and there is one goroutine")
@@ -117,7 +117,7 @@ func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
 	for _, test := range []struct {
 		seed        uint64
 		hosts, jobs int
-	}{{7, 40, 118}, {8, 38, 118}} {
+	}{{7, 40, 118}, {8, 38, 118}, {11, 40, 118}, {19, 40, 118}} {
 		t.Run(fmt.Sprint(test.seed), func(t *testing.T) { unblockAll(t, crowdedWorld(t, test.seed, test.hosts, test.jobs)) })
 	}
 }
@@ -126,6 +126,10 @@ func unblockAll(t *testing.T, s *shared) {
 	waiting := s.in(cluster.TaskPending)
 	require.GreaterOrEqual(t, len(waiting), 1000)
 	kinds, tried := map[cycle.UnblockKind]int{}, 0
+	come := append(append(s.in(cluster.TaskPreempting), s.in(cluster.TaskKilling)...), waiting...)
+	mayCome := func(l cluster.KeyValue) bool {
+		return slices.ContainsFunc(come, func(k cluster.TaskKey) bool { return slices.Contains(s.state.Job(k.Job()).Spec.Labels, l) })
+	}
 	for i, k := range waiting {
 		why, known := s.planner.WhyWaiting(k)
 		require.True(t, known)
@@ -143,6 +147,9 @@ func unblockAll(t *testing.T, s *shared) {
 			kinds[u.Kind]++
 		}
 		if i == 0 || i == len(waiting)-1 || waiting[i-1].Job() != k.Job() || waiting[i+1].Job() != k.Job() {
+			if c := s.state.Job(k.Job()).Spec.Constraint; c != nil && c.Op == cluster.TaskLabel && c.Comparison == cluster.Less && mayCome(c.Label) {
+				continue
+			}
 			tried++
 			s.unblocked(t, k, why)
 		}
@@ -226,12 +233,13 @@ func raisedAndBack(rule pool.Rule, more int64, away cluster.HostID) (want []cycl
 // Who was let in only since those that go before it have no host needs a higher limit, too, if what opens is a host for them as well.
 func TestALimitBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 	for _, test := range []struct {
-		name, first string // the disk that the first asks for
-		limit, more int64
+		name, first          string // the disk that the first asks for
+		started, limit, more int64  // started is what the pool gets in the same cycle
 	}{
-		{"both below the limit", "ssd", 2000, 0},
-		{"one below the limit", "ssd", 1500, 500},
-		{"the first has no host then either", "tape", 1500, 0},
+		{"both below the limit", "ssd", 0, 2000, 0},
+		{"one below the limit", "ssd", 0, 1500, 500},
+		{"one below the limit, beside what starts", "ssd", 500, 2000, 500},
+		{"the first has no host then either", "tape", 0, 1500, 0},
 	} {
 		s := newShared(t)
 		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
@@ -242,12 +250,30 @@ func TestALimitBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 		s.emit(&cluster.HostUnreached{ID: away})
 		s.job("root/b", 1, 1000, urgent(2), must(host("disk", test.first)))
 		k := cluster.MakeTaskKey(s.job("root/b", 1, 1000, urgent(1), must(host("disk", "ssd"))), 0)
-		require.Empty(t, s.step().Placements, test.name)
+		if test.started > 0 {
+			s.job("root/b", 1, test.started, urgent(3))
+		}
+		require.Equal(t, test.started > 0, len(s.step().Placements) > 0, test.name)
 		why, _ := s.planner.WhyWaiting(k)
 		require.Equal(t, pool.RuleNone, why.Binding.Rule, test.name)
 		require.Equal(t, raisedAndBack(pool.RuleLimit, test.more, away), why.Unblockers, test.name)
 		s.unblocked(t, k, why)
 	}
+}
+
+// A host that is away and has room needs no more, even if the cluster has too little without it.
+func TestAHostThatIsAwayNeedsNoMoreRoom(t *testing.T) {
+	s := newShared(t)
+	s.limited("root/b", 3000)
+	s.host(0, vector(4000, 0))
+	away := s.host(1, vector(8000, 0), cluster.KeyValue{Key: "disk", Value: "ssd"})
+	s.emit(&cluster.HostUnreached{ID: away})
+	s.job("root/b", 1, 2000, urgent(1))
+	k := cluster.MakeTaskKey(s.job("root/b", 1, 1500, must(host("disk", "ssd"))), 0)
+	require.NotEmpty(t, s.step().Placements)
+	why, _ := s.planner.WhyWaiting(k)
+	require.Equal(t, raisedAndBack(pool.RuleLimit, 500, away), why.Unblockers)
+	s.unblocked(t, k, why)
 }
 
 // A task that may not be beside another waits until that is gone. (Whether the crowded world has such tasks depends on which
@@ -319,7 +345,7 @@ func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
 		s.emit(&cluster.PoolPut{Pool: raised})
 	case cycle.FewerTasks:
 		for _, other := range append([]cluster.TaskKey{}, h.Tasks...) { // the domain is the host
-			if task := s.state.Task(other); u.Count > 0 && len(s.state.Job(other.Job()).Spec.Labels) > 0 && task.State == cluster.TaskRunning {
+			if task := s.state.Task(other); len(s.state.Job(other.Job()).Spec.Labels) > 0 && !task.State.Terminal() {
 				s.emit(&cluster.TaskStatus{Task: other, Run: task.Run, State: cluster.TaskSucceeded})
 			}
 		}

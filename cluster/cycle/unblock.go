@@ -201,7 +201,7 @@ func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool)
 			more = append(more, u)
 		}
 	}
-	if !room.IsZero() || crowded && len(more) == 0 {
+	if !room.IsZero() {
 		with.Kind, with.Room, with.Ahead = lack, room, beside(c, same)
 		more = append([]Unblocker{with}, more...)
 	}
@@ -306,6 +306,7 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 			d.Allocation = max(d.Allocation, used.In(d.Dimension))
 			if those != nil {
 				d.Demand = asking(those, path, d.Dimension)
+				d.Allocation = max(d.Allocation, p.ledger.Holds(path, d.Dimension)) // with what is promised
 			}
 			raise := func(rule pool.Rule, more int64) {
 				if more > 0 {
