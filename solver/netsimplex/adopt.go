@@ -33,14 +33,14 @@ func adopted[C cost](n *flowgraph.Network, guess solver.Solution) *simplex[C] {
 // cost 0 by which more can be sent towards the root. O(nodes + arcs).
 func (s *simplex[C]) follow(guess solver.Solution) {
 	for slot, a := range s.arcOf {
-		b := &s.bounds[slot]
+		b := s.bound(int32(slot))
 		if b.upper <= b.lower {
 			continue
 		}
 		switch flow := guess.Flow(flowgraph.ArcID(a)); {
 		case flow <= b.lower:
 		case flow < b.upper:
-			s.state[slot] = inTree
+			s.put(int32(slot), inTree)
 		default:
 			s.put(int32(slot), atUpper)
 		}
@@ -68,11 +68,11 @@ func (s *simplex[C]) follow(guess solver.Solution) {
 		}
 	}
 	for slot, state := range s.state {
-		b, x := &s.bounds[slot], &s.slots[slot]
-		if state != inTree || b.upper <= b.lower || s.nodes[x.tail].pred == int32(slot) || s.nodes[x.head].pred == int32(slot) {
+		b, x := s.bound(int32(slot)), &s.slots[slot]
+		if state.where() != inTree || b.upper <= b.lower || s.nodes[x.tail].pred == int32(slot) || s.nodes[x.head].pred == int32(slot) {
 			continue
 		}
-		s.state[slot] = atLower
+		s.put(int32(slot), atLower)
 		if flow := guess.Flow(flowgraph.ArcID(s.arcOf[slot])); b.upper != flowgraph.Infinite && flow-b.lower > b.upper-flow {
 			s.put(int32(slot), atUpper)
 		}
@@ -116,10 +116,10 @@ func (s *simplex[C]) forest() *forest[C] {
 // each calls add for every joint.
 func (f *forest[C]) each(add func(j *joints, v, slot int32)) {
 	for i := range f.slots {
-		x, b := &f.slots[i], &f.bounds[i]
+		x, b := &f.slots[i], f.bound(int32(i))
 		switch {
 		case b.upper <= b.lower:
-		case f.state[i] == inTree:
+		case f.state[i].where() == inTree:
 			add(&f.between, x.tail, int32(i))
 			add(&f.between, x.head, int32(i))
 		case x.reduced(f.pi) == 0:

@@ -59,11 +59,12 @@ func (s *simplex[C]) balance() bool {
 	}
 	s.need[s.root] = 0
 	for i, state := range s.state {
-		if state == inTree || state == atLower && !s.lowered {
+		where := state.where()
+		if where == inTree || where == atLower && !s.lowered {
 			continue
 		}
-		b, x := &s.bounds[i], &s.slots[i]
-		if state == atUpper {
+		b, x := s.bound(int32(i)), &s.slots[i]
+		if where == atUpper {
 			s.need[x.head] -= b.upper
 			s.need[x.tail] += b.upper
 		} else if b.lower != 0 {
@@ -86,7 +87,7 @@ func (s *simplex[C]) carry(v int32) bool {
 	t := &s.nodes[v]
 	need, fits := s.need[v], true
 	if t.pred != none {
-		b := &s.bounds[t.pred]
+		b := s.bound(t.pred)
 		if s.slots[t.pred].tail == v {
 			flow := min(max(need, b.lower), b.upper)
 			t.up, t.down = room(flow, b.upper), flow-b.lower
@@ -156,6 +157,9 @@ func (s *simplex[C]) level(pi int64) int64 {
 // fewPivots is how many pivots there must be before nodes get new places. A network that needs fewer lies in
 // the nearest caches.
 const fewPivots = 2048
+
+// manySlots is how many slots are rewritten in what a pivot takes where nodes lie in the nearer caches.
+const manySlots = 128
 
 // renumber gives the nodes places in the order of the thread. A subtree then lies in one piece, and mostly
 // stays so for as many pivots as there are nodes. It returns the work that this took.

@@ -92,13 +92,15 @@ func (s *simplex[C]) byDistance() bool {
 			volume += max(0, s.net.Supply(s.idAt[v]))
 		}
 	}
-	wide := func(slot int32) bool { b := &s.bounds[slot]; return b.upper-b.lower >= volume }
+	wide := func(slot int32) bool { return s.bound(slot).width() >= volume }
 	arcs, narrow := 0, 0
-	for slot := range s.bounds {
-		if b := &s.bounds[slot]; b.upper > b.lower {
+	for slot := range s.state {
+		if width := s.bound(int32(slot)).width(); width > 0 {
 			arcs++
-			if !wide(int32(slot)) {
-				narrow++
+			if width < volume {
+				if narrow++; hardly*narrow > len(s.state) {
+					return false
+				}
 			}
 		}
 	}
@@ -171,7 +173,8 @@ func (s *simplex[C]) byPaths(ends []int32, usable func(flowgraph.ArcID) bool, pa
 	}
 	for v := range s.root {
 		if slot := pred[v]; slot != none {
-			s.nodes[v].parent, s.nodes[v].pred, s.state[slot] = s.slots[slot].head, slot, inTree
+			s.nodes[v].parent, s.nodes[v].pred = s.slots[slot].head, slot
+			s.put(slot, inTree)
 		}
 	}
 	return true
@@ -193,17 +196,18 @@ func (s *simplex[C]) byBreadth(end int32) {
 				continue
 			}
 			slot := s.slotOf[ref.Arc]
-			if b := &s.bounds[slot]; b.lower == b.upper {
+			if s.bound(slot).width() == 0 {
 				continue
 			}
 			t := &s.nodes[u]
 			if stage[u] == queued {
-				s.state[t.pred] = atLower
+				s.put(t.pred, atLower)
 			} else {
 				stage[u] = queued
 				queue = append(queue, u)
 			}
-			price[u], t.parent, t.pred, s.state[slot] = through, v, slot, inTree
+			price[u], t.parent, t.pred = through, v, slot
+			s.put(slot, inTree)
 		}
 	}
 }
@@ -240,7 +244,7 @@ func (s *simplex[C]) byOrder(end int32) bool {
 		}
 		for _, ref := range s.net.Out(s.idAt[v]) {
 			slot, toHead := s.slotOf[ref.Arc], price[s.placeOf[ref.Node]]
-			if b := &s.bounds[slot]; toHead == far || b.upper-b.lower < demand {
+			if toHead == far || s.bound(slot).width() < demand {
 				continue
 			}
 			if through := toHead + int64(ref.Cost); through < price[v] {
@@ -248,7 +252,7 @@ func (s *simplex[C]) byOrder(end int32) bool {
 			}
 		}
 		if t.pred != none {
-			s.state[t.pred] = inTree
+			s.put(t.pred, inTree)
 		}
 	}
 	return true
@@ -269,7 +273,7 @@ func (s *simplex[C]) layered() bool {
 // fits wherever there are such paths.
 func (s *simplex[C]) byWidth(end int32) {
 	demand := -s.net.Supply(s.idAt[end])
-	wide := func(a flowgraph.ArcID) bool { b := &s.bounds[s.slotOf[a]]; return b.upper-b.lower >= demand }
+	wide := func(a flowgraph.ArcID) bool { return s.bound(s.slotOf[a]).width() >= demand }
 	s.byPaths([]int32{end}, wide, func(int32, int32) bool { return true })
 }
 

@@ -15,3 +15,11 @@ func AlwaysCompact(t *testing.T) {
 	t.Cleanup(func() { roomy, someSlots = some, few })
 	roomy, someSlots = 1, 0
 }
+
+// InParts calls do where rows are taken in one by one.
+func InParts(do func()) {
+	before := part
+	defer func() { part = before }()
+	part = 1
+	do()
+}

@@ -43,6 +43,28 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// TestParts: who takes in which arcs makes no difference, nor does it whether bounds are the usual ones.
+func TestParts(t *testing.T) {
+	for seed := range uint64(60) {
+		src := solvertest.Seeded(seed)
+		n := solvertest.Random(src, solvertest.Shape{Nodes: 2 + src.Intn(40), Arcs: 200 + src.Intn(2000), MaxCost: 50, MaxAmount: 1 + int64(src.Intn(3))})
+		if seed%4 == 0 {
+			n.RemoveArc(flowgraph.ArcID(src.Intn(n.ArcBound())))
+		}
+		one := solvertest.Compare(t, n, netsimplex.New())
+		var other solver.Result
+		netsimplex.InParts(func() { other = solvertest.Compare(t, n, netsimplex.New()) })
+		require.Equal(t, one.Work, other.Work)
+		if one.Status != solver.Optimal {
+			continue
+		}
+		require.Equal(t, one.Changed(), other.Changed())
+		for a := range flowgraph.ArcID(n.ArcBound()) {
+			require.Equal(t, one.Flow(a), other.Flow(a))
+		}
+	}
+}
+
 // TestAfterMuchIsGone: small changes of a network that was much larger take no longer than of one that was not.
 func TestAfterMuchIsGone(t *testing.T) {
 	const many, few = 60_000, 600

@@ -5,12 +5,30 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
+// state is where an arc stands, and what bounds it has.
+type state uint8
+
 // Where an arc stands.
 const (
-	inTree int8 = iota // also: not there
+	inTree state = iota // also: not there
 	atLower
 	atUpper
+	whereMask = 3
 )
+
+// What bounds it has. Those of most arcs are among the few that two bits tell.
+const (
+	noArc       state = iota << 2
+	upToOne           // [0, 1]
+	upToAny           // [0, Infinite]
+	otherBounds       // those in base.bounds
+)
+
+var usualBounds = [...]bound{noArc >> 2: {upper: -1}, upToOne >> 2: {upper: 1}, upToAny >> 2: {upper: flowgraph.Infinite}}
+
+func (s state) where() state { return s & whereMask }
+
+func (s state) kind() state { return s &^ whereMask }
 
 const none = int32(-1)
 
@@ -30,6 +48,8 @@ type priced[C cost] struct {
 type bound struct {
 	lower, upper int64 // upper < 0: no arc here
 }
+
+func (b bound) width() int64 { return b.upper - b.lower }
 
 // node is a node of the tree. Its arc to the parent is the one in slot pred, or the artificial one if pred is
 // none. It is half a cache line, and all that the walk around a cycle reads.
@@ -54,8 +74,8 @@ type base struct {
 	seq flowgraph.Seq
 
 	// By slot.
-	state  []int8
-	bounds []bound
+	state  []state
+	bounds []bound // of arcs with otherBounds; perhaps shorter than state
 	// lowered: there has been an arc with a lower bound. Else arcs at their lower bound carry nothing.
 	lowered bool
 	arcOf   []int32
@@ -164,7 +184,7 @@ func (s *simplex[C]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		s.walked += s.effort
 		s.usual += s.effort - s.usual/recent
 		s.effort = 0
-		if s.pivots++; s.pivots > len(s.nodes)/2 && s.pivots > fewPivots {
+		if s.pivots++; s.pivots > max(len(s.nodes)/2, len(s.slots)/manySlots, fewPivots) {
 			w.Units += s.renumber()
 		}
 		if budget.Spent(w.Units) {
@@ -204,8 +224,8 @@ func (s *simplex[C]) abandon() {
 			s.nodes[v].parent, s.nodes[v].pred = s.root, none
 		}
 	}
-	for i := range s.state {
-		if s.bounds[i].upper >= 0 {
+	for i, state := range s.state {
+		if state.kind() != noArc && state.where() != atLower {
 			s.put(int32(i), atLower)
 		}
 	}
@@ -215,14 +235,18 @@ func (s *simplex[C]) abandon() {
 func (s *simplex[C]) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.changed = s.changed[:0]
+	few := s.known == nil && !s.lowered // hardly any arc is to be looked at
 	for i, state := range s.state {
+		if few && state.where() == atLower {
+			continue
+		}
 		flow := int64(0)
-		if state != atLower || s.lowered {
+		if state.where() != atLower || s.lowered {
 			flow = s.flow(int32(i))
 		}
 		if flow != 0 {
 			cost := int64(s.slots[i].cost)
-			if state == atUpper {
+			if state.where() == atUpper {
 				cost = -cost
 			}
 			sum.AddMul(cost, flow)
@@ -232,7 +256,7 @@ func (s *simplex[C]) finish() (int64, bool) {
 		case s.known == nil:
 			s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
 		case flow != s.known[i]:
-			if s.known[i] = flow; s.bounds[i].upper >= 0 {
+			if s.known[i] = flow; state.kind() != noArc {
 				s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
 			}
 		}
@@ -259,23 +283,57 @@ func (s *simplex[C]) remember() {
 }
 
 // put moves the arc in slot to a bound or into the tree.
-func (s *simplex[C]) put(slot int32, where int8) {
-	if (s.state[slot] == atUpper) != (where == atUpper) {
+func (s *simplex[C]) put(slot int32, where state) {
+	was := s.state[slot]
+	if (was.where() == atUpper) != (where == atUpper) {
 		x := &s.slots[slot]
 		x.tail, x.head, x.cost = x.head, x.tail, -x.cost
 	}
-	s.state[slot] = where
+	s.state[slot] = was.kind() | where
+}
+
+// bind gives the arc in slot its bounds. It stands at the lower one.
+func (s *base) bind(slot int32, b flowgraph.Bounds) {
+	s.lowered = s.lowered || b.Lower > 0
+	kind := kindOf(b)
+	if kind == otherBounds {
+		s.bounds = grow(s.bounds, len(s.state))
+		s.bounds[slot] = bound{b.Lower, b.Upper}
+	}
+	s.state[slot] = kind | atLower
+}
+
+// kindOf returns the kind of the bounds, without a branch: which it is cannot be foreseen. (There are no
+// conditional moves of bytes.)
+func kindOf(b flowgraph.Bounds) state {
+	kind := int64(otherBounds)
+	if b.Lower|(b.Upper-1) == 0 {
+		kind = int64(upToOne)
+	}
+	if b.Lower|(b.Upper^flowgraph.Infinite) == 0 {
+		kind = int64(upToAny)
+	}
+	return state(kind)
+}
+
+// bound returns the bounds of the arc in slot.
+func (s *base) bound(slot int32) bound {
+	if kind := s.state[slot].kind(); kind != otherBounds {
+		return usualBounds[kind>>2]
+	}
+	return s.bounds[slot]
 }
 
 // flow returns the flow on the arc in slot.
 func (s *simplex[C]) flow(slot int32) int64 {
-	b := &s.bounds[slot]
-	switch {
-	case s.state[slot] == atLower:
+	b := s.bound(slot)
+	switch s.state[slot].where() {
+	case atLower:
 		return b.lower
-	case s.state[slot] == atUpper:
+	case atUpper:
 		return b.upper
-	case b.upper < 0:
+	}
+	if b.upper < 0 {
 		return 0
 	}
 	x := &s.slots[slot]

@@ -3,9 +3,12 @@ package netsimplex
 import (
 	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/parts"
 )
 
 // takeIn brings the copy up to date and makes a strongly feasible basis of what is left of the last one. On
@@ -108,46 +111,76 @@ const golden = 0x9E3779B97F4A7C15
 // Computer Programming, vol. 3, §6.4). Else, where nodes have as many arcs as a row, or half as many, a
 // column would be one diagonal from node to node: a block would have one arc of each node, to the neighbour
 // of where the last one's leads.
+//
+// Rows are taken in by two processors, unless ids in between are free, so that only counting tells the row of
+// an arc.
 func (s *simplex[C]) mix() {
-	n, m, slotOf, least := s.net, s.net.NumArcs(), s.slotOf, int64(0)
-	slots, state, bounds, arcOf := make([]priced[C], m), make([]int8, m), make([]bound, m), make([]int32, m)
-	s.slots, s.state, s.bounds, s.arcOf = slots, state, bounds, arcOf
+	m := s.net.NumArcs()
+	s.slots, s.state, s.bounds, s.arcOf = make([]priced[C], m), make([]state, m), nil, make([]int32, m)
 	stride := max(10, int(math.Sqrt(float64(m))))
 	column, longer := m/stride, m%stride
-	row, j, left := -1, 0, 0
-	for a := range slotOf {
-		d := n.Arc(flowgraph.ArcID(a))
-		if d.Tail < 0 {
-			continue
-		}
-		if left == 0 {
-			row, j, left = row+1, 0, stride
-			if row < column {
-				j = int(uint64(row) * golden >> 20 % uint64(stride))
+	size := m
+	if m == s.net.ArcBound() {
+		size = max(1, part/stride) * stride
+	}
+	var lowered atomic.Bool
+	allBounds := sync.OnceValue(func() []bound {
+		s.bounds = make([]bound, m)
+		return s.bounds
+	})
+	parts.Do(m, size, func(from, to int) {
+		n, slots, states, slotOf, arcOf := s.net, s.slots, s.state, s.slotOf, s.arcOf
+		stride, column, longer := stride, column, longer // in registers
+		row, j, left, least := from/stride-1, 0, 0, int64(0)
+		var bounds []bound
+		for a, k := from, to-from; k > 0; a++ {
+			d := n.Arc(flowgraph.ArcID(a))
+			if d.Tail < 0 {
+				continue
+			}
+			k--
+			if left == 0 {
+				row, j, left = row+1, 0, stride
+				if row < column {
+					j = int(uint64(row) * golden >> 20 % uint64(stride))
+				}
+			}
+			slot := j*column + min(j, longer) + row
+			slotOf[a], arcOf[slot] = int32(slot), int32(a)
+			slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
+			kind := kindOf(d.Bounds)
+			states[slot] = kind | atLower
+			if bounds == nil && kind == otherBounds {
+				bounds = allBounds()
+			}
+			if bounds != nil { // also of others, as this can be foreseen
+				bounds[slot] = bound{d.Lower, d.Upper}
+				least |= d.Lower
+			}
+			left--
+			if j++; j == stride {
+				j = 0
 			}
 		}
-		slot := j*column + min(j, longer) + row
-		slotOf[a], arcOf[slot] = int32(slot), int32(a)
-		slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
-		bounds[slot], state[slot] = bound{d.Lower, d.Upper}, atLower
-		least |= d.Lower
-		left--
-		if j++; j == stride {
-			j = 0
+		if least > 0 {
+			lowered.Store(true)
 		}
-	}
-	s.lowered = least > 0
+	})
+	s.lowered = lowered.Load()
 }
+
+// part is how many arcs are taken in at a time, or the next fewer that are whole rows: so many that it does
+// not matter when the other processor begins. A variable for tests only.
+var part = 1 << 16
 
 // set puts an arc into a slot.
 func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
-	s.lowered = s.lowered || d.Lower > 0
 	if d.Tail < 0 {
-		s.slots[slot], s.bounds[slot], s.state[slot] = priced[C]{}, bound{upper: -1}, inTree
+		s.slots[slot], s.state[slot] = priced[C]{}, noArc|inTree
 		return
 	}
 	s.slots[slot] = priced[C]{cost: C(d.Cost), tail: s.placeOf[d.Tail], head: s.placeOf[d.Head]}
-	s.bounds[slot], s.state[slot] = bound{d.Lower, d.Upper}, atLower
+	s.bind(slot, d.Bounds)
 }
 
 // compare takes in one arc. An arc that is gone leaves its slot to the next one with its id.
@@ -160,8 +193,7 @@ func (s *simplex[C]) compare(a int32) {
 		}
 		slot = int32(len(s.slots))
 		s.slots = append(s.slots, priced[C]{})
-		s.bounds = append(s.bounds, bound{upper: -1})
-		s.state = append(s.state, inTree)
+		s.state = append(s.state, noArc|inTree)
 		s.arcOf = append(s.arcOf, a)
 		s.known = append(s.known, 0)
 		s.slotOf[a] = slot
@@ -169,16 +201,16 @@ func (s *simplex[C]) compare(a int32) {
 	if s.known[slot] != 0 {
 		s.known[slot] = -1 // it may be another arc of that id: list it
 	}
-	if s.bounds[slot].upper >= 0 {
-		x, state := &s.slots[slot], s.state[slot]
+	if was := s.state[slot]; was.kind() != noArc {
+		x, where := &s.slots[slot], was.where()
 		s.put(slot, atLower)
 		if d.Tail >= 0 && s.placeOf[d.Tail] == x.tail && s.placeOf[d.Head] == x.head {
-			if state == atUpper && d.Upper > s.bounds[slot].upper && d.Upper >= solver.Plenty {
-				state = atLower // not to be full of that
+			if where == atUpper && d.Upper > s.bound(slot).upper && d.Upper >= solver.Plenty {
+				where = atLower // not to be full of that
 			}
-			x.cost, s.bounds[slot] = C(d.Cost), bound{d.Lower, d.Upper}
-			s.lowered = s.lowered || d.Lower > 0
-			s.put(slot, state)
+			x.cost = C(d.Cost)
+			s.bind(slot, d.Bounds)
+			s.put(slot, where)
 			return
 		}
 		for _, v := range [2]int32{x.tail, x.head} {
@@ -200,18 +232,22 @@ func (s *simplex[C]) compact() {
 	to, k := make([]int32, len(s.slots)), int32(0)
 	for slot := range s.slots {
 		a := s.arcOf[slot]
-		if s.bounds[slot].upper < 0 {
+		if s.state[slot].kind() == noArc {
 			s.slotOf[a] = none
 			continue
 		}
-		s.slots[k], s.state[k], s.bounds[k], s.arcOf[k] = s.slots[slot], s.state[slot], s.bounds[slot], a
+		s.slots[k], s.state[k], s.arcOf[k] = s.slots[slot], s.state[slot], a
+		if s.state[slot].kind() == otherBounds {
+			s.bounds[k] = s.bounds[slot]
+		}
 		if s.known != nil {
 			s.known[k] = s.known[slot]
 		}
 		s.slotOf[a], to[slot] = k, k
 		k++
 	}
-	s.slots, s.state, s.bounds, s.arcOf = slices.Clone(s.slots[:k]), slices.Clone(s.state[:k]), slices.Clone(s.bounds[:k]), slices.Clone(s.arcOf[:k])
+	s.slots, s.state, s.arcOf = slices.Clone(s.slots[:k]), slices.Clone(s.state[:k]), slices.Clone(s.arcOf[:k])
+	s.bounds = slices.Clone(s.bounds[:min(int(k), len(s.bounds))])
 	if s.known != nil {
 		s.known = slices.Clone(s.known[:k])
 	}

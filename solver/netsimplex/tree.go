@@ -14,7 +14,7 @@ type cycle struct {
 // pivot brings the arc in slot into the basis. It reports false if nothing limits
 // the flow around the cycle that it closes.
 func (s *simplex[C]) pivot(slot int32) bool {
-	x, b := &s.slots[slot], &s.bounds[slot]
+	x, b := &s.slots[slot], s.bound(slot)
 	c := cycle{first: x.tail, second: x.head, amount: room(b.lower, b.upper)}
 	s.walk(&c)
 	if c.amount == flowgraph.Infinite {
@@ -22,7 +22,7 @@ func (s *simplex[C]) pivot(slot int32) bool {
 	}
 	if c.leaving == none {
 		s.push(c.first, c.second, c.join, c.amount)
-		s.put(slot, atLower+atUpper-s.state[slot])
+		s.put(slot, atLower+atUpper-s.state[slot].where())
 		return true
 	}
 	if c.amount != 0 {
@@ -30,7 +30,7 @@ func (s *simplex[C]) pivot(slot int32) bool {
 	}
 	// The flow on the entering arc above its lower bound, and the room left.
 	flow, left := c.amount, room(c.amount, room(b.lower, b.upper))
-	if s.state[slot] == atUpper {
+	if s.state[slot].where() == atUpper {
 		flow, left = b.upper-b.lower-c.amount, c.amount
 	}
 	s.retire(c.leaving)

@@ -65,7 +65,7 @@ var table = []row{
 
 	{"solver", []string{"flowgraph"}, pure},
 	{"solver/ssp", []string{"flowgraph", "solver"}, pure},
-	{"solver/netsimplex", []string{"flowgraph", "solver", "solver/radixheap"}, pure},
+	{"solver/netsimplex", []string{"flowgraph", "solver", "solver/parts", "solver/radixheap"}, pure},
 	{"solver/repair", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/netsimplex", "solver/radixheap"}, pure},
 	{"solver/residual", []string{"flowgraph", "solver"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver", "solver/residual"}, pure},
