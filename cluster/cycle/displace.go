@@ -367,7 +367,7 @@ func (d *displacer) serveOn(c *class, hosts []*host, all *options, moves bool, c
 // So one that costs no more now than the next one did when that was looked at is the cheapest.
 func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 	for all.Len() > 0 {
-		if (*all)[0].known == roughly {
+		if (*all)[0].known < atLeast {
 			d.refine(c, all, moves)
 			continue
 		}

@@ -44,6 +44,8 @@ type host struct {
 	recalls   bool      // what was lent here is asked back: no revocable task starts here
 	promises  space     // see displacer.promised
 	promised  int       // hosts.stamps of it then
+	lodgers   []lodger  // see displacer.lodgers
+	listed    int       // hosts.stamps of it then
 	stale     bool      // stands in graph.stale
 	changed   bool      // and its links are out of date, too
 }

@@ -22,6 +22,7 @@ type known uint8
 
 const (
 	roughly known = iota // a lower bound, by the toll of the host
+	nearly               // a lower bound, by its lodgers
 	atLeast              // a lower bound, by those who may leave it for the class
 	exactly              // as it was when the host was looked at
 )
@@ -103,9 +104,12 @@ func (d *displacer) best(c *class, all *options, moves bool, n int) (top options
 // the class.
 func (d *displacer) refine(c *class, all *options, moves bool) (ok bool) {
 	o := (*all)[0]
-	if o.known == roughly {
+	switch o.known {
+	case roughly:
+		o, ok = d.sketched(c, o, moves), true
+	case nearly:
 		o, ok = d.bounded(c, o, moves)
-	} else {
+	default:
 		o, ok = d.price(c, o.host, moves)
 	}
 	if !ok {
@@ -125,7 +129,7 @@ func (d *displacer) sift(c *class, all *options, moves bool) {
 	kept := (*all)[:0]
 	for _, o := range *all {
 		ok := true
-		if o.known == roughly {
+		if o.known < atLeast {
 			o, ok = d.bounded(c, o, moves)
 		}
 		if ok {
@@ -136,7 +140,33 @@ func (d *displacer) sift(c *class, all *options, moves bool) {
 	heap.Init(all)
 }
 
-// bounded returns an option, of which only a rough bound is known, with that by those who may leave.
+// sketched returns an option, of which only a rough bound is known, with that by the lodgers. Those of most
+// hosts tell as much as a closer look at their units, which lie here and there in memory. Complexity: the
+// lodgers, with a logarithmic factor.
+func (d *displacer) sketched(c *class, o option, moves bool) option {
+	o.known = nearly
+	q, room, task := d.seek(c, moves), d.promised(o.host), c.row.task
+	if q.vain || room.takes(o.host, task) {
+		return o
+	}
+	leavers := d.leavers[:0]
+	for _, l := range d.lodgers(o.host) {
+		if q.outlook.giving[l.group] != staysOn {
+			leavers = append(leavers, leaver{l.loss, l.frees, 0})
+		}
+	}
+	d.leavers = leavers
+	loss := flowgraph.Cost(0)
+	for dim, v := range shortage(task.Resources, room.left()).Fixed {
+		if v > 0 {
+			loss = max(loss, leastLoss(leavers, dim, v))
+		}
+	}
+	o.price = max(o.price, d.startAt(c, o.host)+loss)
+	return o
+}
+
+// bounded returns an option, of which no more than a sketch is known, with the bound by those who may leave.
 func (d *displacer) bounded(c *class, o option, moves bool) (option, bool) {
 	floor, ok := d.floor(c, o.host, moves)
 	o.known, o.price = atLeast, max(o.price, floor)

@@ -457,6 +457,27 @@ func (o *outlook) bound(d *displacer, h *host) *bound {
 // roundedUp is how much too high the rate of a toll may be, and be taken for, as it is rounded.
 const roundedUp = 1 - 1e-6
 
+// lodger is a unit that does not leave its host yet, as far as bounds on the price of its leaving ask.
+type lodger struct {
+	group int            // index
+	loss  flowgraph.Cost // at least: losses only grow
+	frees [cluster.NumDimensions]int64
+}
+
+// lodgers lists those of the host. They are known until something changes there. Complexity: constant, or the
+// units of the host.
+func (d *displacer) lodgers(h *host) []lodger {
+	if now := d.p.hosts.stamps[h.index]; h.listed != now {
+		h.listed, h.lodgers = now, h.lodgers[:0]
+		for _, u := range h.units {
+			if !u.leaves() {
+				h.lodgers = append(h.lodgers, lodger{u.group.index, d.loss(u), u.spec.Resources.Fixed})
+			}
+		}
+	}
+	return h.lodgers
+}
+
 // toll returns the toll of the host. It is known until something changes there. Who leaves together with others
 // pays no less than for each. Complexity: the units of the host, the first time.
 func (o *outlook) toll(d *displacer, h *host) *toll {
@@ -467,15 +488,14 @@ func (o *outlook) toll(d *displacer, h *host) *toll {
 		for k := range t.rates {
 			t.rates[k] = math.MaxFloat32
 		}
-		for _, u := range h.units {
-			if o.giving[u.group.index] == staysOn || u.leaves() {
+		for _, l := range d.lodgers(h) {
+			if o.giving[l.group] == staysOn {
 				continue
 			}
-			loss := d.loss(u)
-			t.least = min(t.least, loss)
-			for k, v := range u.spec.Resources.Fixed {
+			t.least = min(t.least, l.loss)
+			for k, v := range l.frees {
 				if v > 0 {
-					t.rates[k] = min(t.rates[k], float32(float64(loss)/float64(v)*roundedUp))
+					t.rates[k] = min(t.rates[k], float32(float64(l.loss)/float64(v)*roundedUp))
 				}
 			}
 		}
