@@ -394,11 +394,28 @@ func checkMerged(job *cluster.JobSpec, path string, v *violations) {
 	for _, instance := range turns(job.Overrides) {
 		for i, o := range slices.Backward(job.Overrides) {
 			if o.First <= instance && instance <= o.Last {
-				checkReferences(job.TaskOf(instance), job.Gang != nil, child(item(path, i), "task"), v)
+				task := job.TaskOf(instance)
+				checkReferences(task, job.Gang != nil, child(item(path, i), "task"), v)
+				if n := variableBytes(task); n > maxSpecBytes {
+					v.Invalid(item(path, i), "is the last of those by which instance %d gives its processes %d bytes of variables together: at most %d",
+						instance, n, maxSpecBytes)
+				}
 				break
 			}
 		}
 	}
+}
+
+// variableBytes is about what the environments of a task's processes take in its launch, which is one message to its host manager. An
+// override adds to all of them, so they may take many times what the spec does.
+func variableBytes(task *cluster.TaskSpec) (n int) {
+	const overhead = 12 // of each, at most
+	for _, p := range slices.Concat(task.Init, task.Processes) {
+		for _, e := range p.Env {
+			n += len(e.Key) + len(e.Value) + overhead
+		}
+	}
+	return n
 }
 
 // checkReferences reports ports and variables that are used and not there.

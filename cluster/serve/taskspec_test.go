@@ -261,6 +261,17 @@ var badTasks = []struct {
 			})
 		}
 	}, "spec.overrides", "take more than 1000000 variables to merge"},
+	{"an override that makes the task too large to launch", func(s *sluicev1.JobSpec) {
+		first := s.Task.Processes[0]
+		s.Task.Processes = nil
+		for i := range maxProcesses {
+			s.Task.Processes = append(s.Task.Processes, &sluicev1.ProcessSpec{Name: fmt.Sprint("p", i), Command: first.Command})
+		}
+		s.Overrides = []*sluicev1.InstanceOverride{{Instances: &sluicev1.InstanceRange{}, Environment: map[string]string{}}}
+		for i := range 3 {
+			s.Overrides[0].Environment[fmt.Sprint("V", i)] = strings.Repeat("x", 100_000)
+		}
+	}, "spec.overrides[0]", "by which instance 0 gives its processes 9601344 bytes of variables together: at most 1048576"},
 	{"override of a bad task", func(s *sluicev1.JobSpec) {
 		s.Overrides = []*sluicev1.InstanceOverride{{
 			Instances: &sluicev1.InstanceRange{}, Task: &sluicev1.TaskSpec{Resources: &sluicev1.ResourceRequest{MemoryBytes: 1}},

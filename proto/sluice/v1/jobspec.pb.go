@@ -262,7 +262,7 @@ type JobSpec struct {
 	// What every instance runs, save where overrides say otherwise.
 	Task *TaskSpec `protobuf:"bytes,7,opt,name=task,proto3" json:"task,omitempty"`
 	// Later overrides win where ranges overlap. At most 1000, of which 32 may cover
-	// an instance.
+	// an instance, and leave its processes at most 1 MiB of variables together.
 	Overrides []*InstanceOverride `protobuf:"bytes,8,rep,name=overrides,proto3" json:"overrides,omitempty"`
 	// More is more urgent; compared within a pool. 0..1000.
 	Priority int32 `protobuf:"varint,9,opt,name=priority,proto3" json:"priority,omitempty"`
