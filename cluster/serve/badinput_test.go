@@ -601,8 +601,23 @@ func TestCompressedRequests(t *testing.T) {
 func TestBytesThatAreNoMessage(t *testing.T) {
 	a := newAPITest(t)
 	err := a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, []byte{0xff, 0xff, 0xff}, &sluicev1.SubmitJobResponse{})
-	require.Equal(t, codes.Internal, status.Code(err))
+	requireViolation(t, err, codes.InvalidArgument, "", "is not a valid protobuf message")
 	require.Zero(t, a.Snapshot().NumJobs())
+}
+
+// Messages of two bytes take hundreds in memory, and a gzipped request of some KB holds millions of them.
+func TestMessagesThatTakeMuchWhenTheyAreDecoded(t *testing.T) {
+	a := newAPITest(t)
+	empty := []byte("\x0a\x00") // in a list that has the number 1
+	nested := bytes.Repeat(empty, 1<<20)
+	for i := range protowire.Number(maxDepth + 1) {
+		nested = protowire.AppendBytes(protowire.AppendTag(nil, 2-i%2, protowire.BytesType), nested) // all_of, operands and so on
+	}
+	spec := protowire.AppendBytes(protowire.AppendTag(nil, 14, protowire.BytesType), protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nested))
+	for _, raw := range [][]byte{bytes.Repeat(empty, 1<<20), protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), spec)} {
+		err := a.sendRaw(t.Context(), sluicev1.JobService_SubmitJobs_FullMethodName, raw, &sluicev1.SubmitJobsResponse{})
+		requireViolation(t, err, codes.InvalidArgument, "", "takes more than 64 MiB when it is decoded")
+	}
 }
 
 func TestNameInUse(t *testing.T) {

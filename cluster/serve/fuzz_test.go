@@ -93,8 +93,6 @@ func FuzzRequests(f *testing.F) {
 		switch code := status.Code(err); code {
 		case codes.OK, codes.InvalidArgument, codes.Unimplemented, codes.NotFound, codes.AlreadyExists, codes.Aborted,
 			codes.FailedPrecondition:
-		case codes.Internal: // gRPC's own answer to what is no protobuf at all
-			require.Contains(t, err.Error(), "unmarshal the received message")
 		default:
 			t.Fatalf("%s: %v", name, err)
 		}

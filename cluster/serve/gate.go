@@ -90,16 +90,15 @@ func (g gate) standing(c *call) error {
 	return c.allow(g.s.Snapshot(), c.request)
 }
 
-// admit refuses what the codec could not decode, whoever sent it, then what the caller may not ask for, and checks
+// admit decodes the message and refuses what cannot be, whoever sent it, then what the caller may not ask for, and checks
 // requests of the API. The streams of host managers agree on a protocol version instead of refusing each unknown field.
 func (g gate) admit(c *call, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return nil
 	}
-	var v violations
-	if r := m.ProtoReflect(); findBadText(r.Descriptor(), r.GetUnknown(), "", 0, &v) {
-		return v.Err()
+	if err := decode(m); err != nil {
+		return err
 	}
 	if err := c.note(m); err != nil {
 		return err

@@ -86,7 +86,11 @@ func (a *apiTest) createToken(t *testing.T, user string, groups []string, r *slu
 	})
 	service := &accessService{api: &api{s: a.Scheduler}}
 	info := &grpc.UnaryServerInfo{FullMethod: sluicev1.AccessService_CreateToken_FullMethodName}
-	answer, err := gate{s: a.Scheduler, check: service.check}.unary(ctx, r, info, func(ctx context.Context, r any) (any, error) {
+	raw, err := proto.Marshal(r)
+	require.NoError(t, err)
+	came := &sluicev1.CreateTokenRequest{} // as the codec leaves it
+	came.ProtoReflect().SetUnknown(raw)
+	answer, err := gate{s: a.Scheduler, check: service.check}.unary(ctx, came, info, func(ctx context.Context, r any) (any, error) {
 		return service.CreateToken(ctx, r.(*sluicev1.CreateTokenRequest))
 	})
 	made, _ := answer.(*sluicev1.CreateTokenResponse)
@@ -228,6 +232,13 @@ func TestAccessListsAreEnforced(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, pools.Pools, 1)
 	require.Equal(t, "root/a", pools.Pools[0].Spec.Path)
+}
+
+// What nobody is known to have sent is not decoded.
+func TestWhoCallsComesBeforeWhatHeSent(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	err := a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, []byte{0xff, 0xff, 0xff}, &sluicev1.SubmitJobResponse{})
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
 }
 
 func TestTokens(t *testing.T) {

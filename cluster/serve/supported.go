@@ -195,11 +195,8 @@ func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path 
 }
 
 // inspectUnknown reports the fields that the message keeps undecoded: those with numbers that the server does not know or
-// with another encoding, and those of a message that was kept undecoded as a whole (wire.go).
+// with another encoding.
 func inspectUnknown(m protoreflect.Message, path string, v *violations) {
-	if findBadText(m.Descriptor(), m.GetUnknown(), path, 0, v) {
-		return
-	}
 	for raw := m.GetUnknown(); len(raw) > 0 && !v.Full(); {
 		number, _, n := protowire.ConsumeField(raw)
 		if n < 0 {

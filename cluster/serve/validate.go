@@ -13,11 +13,7 @@ import (
 // what depends on the state is looked up in the latest snapshot, and decided once more where the state is changed.
 func (a *api) check(c *call, request proto.Message) error {
 	var v violations
-	m := request.ProtoReflect()
-	if findBadText(m.Descriptor(), m.GetUnknown(), "", 0, &v) {
-		return v.Err() // the rest of the request was not decoded
-	}
-	inspect(m, "", &v)
+	inspect(request.ProtoReflect(), "", &v)
 	a.validate(c, request, &v)
 	return v.Err()
 }

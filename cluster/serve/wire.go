@@ -11,31 +11,61 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// codec is gRPC's own, save that a message with text that is not UTF-8 does not fail as a whole, which would leave the
-// caller with a message that names no field: it is kept undecoded, in the unknown fields, and the gate, through which
-// every message passes, refuses it by field.
+// codec is gRPC's own, save that it leaves what came undecoded, in the unknown fields of the message. The gate, through which every
+// message passes, decodes it, when it knows who sent it and that it may have the room.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, to any) error {
-	err := c.CodecV2.Unmarshal(data, to)
-	if err == nil {
-		return nil
-	}
 	message, ok := to.(proto.Message)
 	if !ok {
-		return err
-	}
-	raw := data.Materialize()
-	m := message.ProtoReflect()
-	if !findBadText(m.Descriptor(), raw, "", 0, new(violations)) {
-		return err
+		return c.CodecV2.Unmarshal(data, to)
 	}
 	proto.Reset(message)
-	m.SetUnknown(raw)
+	message.ProtoReflect().SetUnknown(data.Materialize())
 	return nil
+}
+
+// maxDecoded bounds what a message may take in memory once it is decoded: one of two bytes, in a list, takes hundreds.
+const maxDecoded = 64 << 20
+
+// decode decodes what the codec has left undecoded, or says by field what is wrong with it.
+func decode(m proto.Message) error {
+	r := m.ProtoReflect()
+	raw := r.GetUnknown()
+	var v violations
+	switch {
+	case decodedSize(r.Descriptor(), raw, 0) > maxDecoded:
+		v.Invalid("", "takes more than %d MiB when it is decoded, as lists of very many entries do: send it in parts", maxDecoded>>20)
+	case proto.Unmarshal(raw, m) == nil:
+	case !findBadText(r.Descriptor(), raw, "", 0, &v):
+		v.Invalid("", "is not a valid protobuf message")
+	}
+	return v.Err()
+}
+
+// decodedSize is about what the messages in an encoded one take in memory once they are decoded. Those that are nested too deep count
+// as if they held as much as can be. Complexity: len(raw).
+func decodedSize(d protoreflect.MessageDescriptor, raw []byte, depth int) (size int) {
+	const perMessage, perField, perByte = 48, 8, 64
+	if depth > maxDepth {
+		return perByte * len(raw)
+	}
+	for len(raw) > 0 {
+		number, wire, n := protowire.ConsumeField(raw)
+		if n < 0 {
+			break
+		}
+		if f := d.Fields().ByNumber(number); f != nil && f.Message() != nil && wire == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(raw)
+			value, _ := protowire.ConsumeBytes(raw[tag:n])
+			size += perMessage + perField*f.Message().Fields().Len() + decodedSize(f.Message(), value, depth+1)
+		}
+		raw = raw[n:]
+	}
+	return size
 }
 
 // findBadText reports the string fields in an encoded message that are not UTF-8 and whether there are any. Bytes that
