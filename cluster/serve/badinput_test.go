@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -574,6 +575,16 @@ func TestFiltersForWhatNothingIs(t *testing.T) {
 	require.NoError(t, err)
 	_, err = watch.Recv()
 	requireViolation(t, err, codes.InvalidArgument, "filter.states[0]", says)
+}
+
+// Each task is held against all of the list: a request of some KB, gzipped, would hold a processor for minutes.
+func TestFiltersOfMillions(t *testing.T) {
+	a := newAPITest(t)
+	many := slices.Repeat([]sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_LOST}, 15)
+	_, err := a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{States: many})
+	requireViolation(t, err, codes.InvalidArgument, "states", "has 15 entries: at most 14, each value once")
+	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{States: many[:14]})
+	require.NoError(t, err)
 }
 
 func TestOversizeMessage(t *testing.T) {

@@ -173,7 +173,7 @@ func inspectDepth(m protoreflect.Message, path string, depth int, v *violations)
 }
 
 // inspectEnum reports values that have no name: they would pass for the default, or match nothing. In a list, all of which are
-// filters, the value that stands for an unset field matches nothing either.
+// filters, the value that stands for an unset field matches nothing either, and each record is held against all of the list.
 func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path string, v *violations) {
 	check := func(n protoreflect.EnumNumber, at string) {
 		if f.Enum().Values().ByNumber(n) == nil {
@@ -184,7 +184,12 @@ func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path 
 		check(value.Enum(), path)
 		return
 	}
-	for k, list := 0, value.List(); k < list.Len() && !v.Full(); k++ {
+	list := value.List()
+	if most := f.Enum().Values().Len(); list.Len() > most {
+		v.Invalid(path, "has %d entries: at most %d, each value once", list.Len(), most)
+		return
+	}
+	for k := 0; k < list.Len() && !v.Full(); k++ {
 		n := list.Get(k).Enum()
 		if n == 0 {
 			v.Invalid(item(path, k), "is %s, which nothing has: leave it out, or the whole list for any", f.Enum().Values().ByNumber(0).Name())
