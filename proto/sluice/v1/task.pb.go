@@ -1632,9 +1632,11 @@ type ListTaskEventsRequest struct {
 	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Unset: all runs.
-	Run           *uint32 `protobuf:"varint,3,opt,name=run,proto3,oneof" json:"run,omitempty"`
-	PageSize      *uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	PageToken     string  `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Run *uint32 `protobuf:"varint,3,opt,name=run,proto3,oneof" json:"run,omitempty"`
+	// Most events in the answer, 1..1000; unset: 100.
+	PageSize *uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// From the response before; the rest of the request has to be the same.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -452,10 +452,12 @@ func (x *GetVolumeResponse) GetVolume() *Volume {
 type ListVolumesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For later.
-	Pool          string  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	Host          string  `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
-	PageSize      *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	PageToken     string  `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// Most volumes in the answer, 1..1000; unset: 100. Ordered by host, then name.
+	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// From the response before; the rest of the request has to be the same.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
