@@ -3,6 +3,7 @@ package mesos
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ type client struct {
 }
 
 func newClient(c *Config) *client {
+	secure := withMastersCiphers(c.TLS)
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
@@ -61,7 +63,7 @@ func newClient(c *Config) *client {
 	}
 	transport := func(idle int) *http.Transport {
 		return &http.Transport{
-			DialContext: dial, TLSClientConfig: c.TLS, TLSHandshakeTimeout: 10 * time.Second,
+			DialContext: dial, TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second,
 			ResponseHeaderTimeout: callTimeout, MaxIdleConnsPerHost: max(1, idle), DisableKeepAlives: idle == 0,
 			IdleConnTimeout: time.Minute, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		}
@@ -72,6 +74,20 @@ func newClient(c *Config) *client {
 		events: &http.Client{Transport: transport(0), CheckRedirect: stay},
 		calls:  &http.Client{Transport: transport(callLanes), CheckRedirect: stay, Timeout: callTimeout},
 	}
+}
+
+// withMastersCiphers adds what masters take to what Go offers. Left as they are they take TLS 1.2 only, with the key sent by RSA or agreed
+// upon by Diffie-Hellman without curves; of those Go has the first, and does not offer it by itself. It prefers all others.
+func withMastersCiphers(c *tls.Config) *tls.Config {
+	if c == nil || c.CipherSuites != nil {
+		return c
+	}
+	c = c.Clone()
+	for _, suite := range tls.CipherSuites() {
+		c.CipherSuites = append(c.CipherSuites, suite.ID)
+	}
+	c.CipherSuites = append(c.CipherSuites, tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA)
+	return c
 }
 
 func (c *client) close() {

@@ -2,6 +2,7 @@ package mesos
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -325,17 +326,22 @@ func TestParseMasters(t *testing.T) {
 	}
 }
 
-// TestTLS: the subscription and the calls go over TLS, to the leader that is redirected to as well.
+// TestTLS: the subscription and the calls go over TLS, to the leader that is redirected to as well. That one takes what libprocess does if
+// nothing is said of ciphers and versions.
 func TestTLS(t *testing.T) {
-	var leader *httptest.Server
 	subscribed := make(chan struct{}, 1)
-	leader = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	leader := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		s := &records{w, r.Context().Done(), ""}
 		s.subscribed()
 		subscribed <- struct{}{}
 		s.beat(time.Minute)
 	}))
+	leader.TLS = &tls.Config{
+		MaxVersion:   tls.VersionTLS12,
+		CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.TLS_RSA_WITH_RC4_128_SHA},
+	}
+	leader.StartTLS()
 	t.Cleanup(leader.Close)
 	standby := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "//"+leader.Listener.Addr().String()+"/api/v1/scheduler")
