@@ -211,12 +211,11 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 		AgentID: api.AgentID{Value: agentID},
 		Command: command(l, p, address),
 		Labels:  labels(l.Task.Labels),
+		// Also where there is no grace: without a policy an executor gives some seconds.
+		KillPolicy: &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(max(0, l.Task.KillGrace))}},
 	}
 	if p.Name != "" {
 		t.Name += "." + p.Name
-	}
-	if g := l.Task.KillGrace; g > 0 {
-		t.KillPolicy = &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(g)}}
 	}
 	if l.MaxRunTime > 0 { // what the scheduler does with its grace is first
 		limit := min(l.MaxRunTime, math.MaxInt64-l.Task.KillGrace-runTimeMargin) + l.Task.KillGrace + runTimeMargin
