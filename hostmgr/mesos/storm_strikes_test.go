@@ -102,7 +102,7 @@ func (s *storm) upTo(longest time.Duration) time.Duration {
 func hostStrike(at *site) *strike {
 	m := at.mesos
 	host := fmt.Sprint("h", at.random.IntN(siteHosts))
-	x := &strike{holds: at.name + "/" + host, where: at.name + "/" + host, lasts: at.upTo(2 * time.Minute)}
+	x := &strike{holds: at.name + "/" + host, where: at.name + "/" + host, lasts: at.upTo(2 * time.Minute), back: at.serves}
 	anew := func() {
 		if at.volumes && at.random.IntN(3) > 0 {
 			m.RenewAgent(host)
