@@ -159,6 +159,9 @@ func wrongRole(role string) string {
 	return ""
 }
 
+// currentUser may be another one in a test.
+var currentUser = user.Current
+
 // withDefaults fills in what was left out.
 func (c Config) withDefaults() Config {
 	text := func(s *string, value string) {
@@ -175,7 +178,7 @@ func (c Config) withDefaults() Config {
 	text(&c.RackAttribute, "rack")
 	text(&c.ZoneAttribute, "zone")
 	text(&c.GPUModelAttribute, "gpu_model")
-	if u, err := user.Current(); err == nil {
+	if u, err := currentUser(); err == nil {
 		text(&c.User, u.Username)
 	}
 	if len(c.Roles) == 0 {

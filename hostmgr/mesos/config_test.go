@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"os/user"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,4 +30,16 @@ func TestRoles(t *testing.T) {
 			require.ErrorContains(t, err, "is not a role: "+why, "%q", role)
 		}
 	}
+}
+
+// TestAUserWithoutAName: a master would keep the framework's empty user for ever, and no agent has one of that name.
+func TestAUserWithoutAName(t *testing.T) {
+	defer func(before func() (*user.User, error)) { currentUser = before }(currentUser)
+	currentUser = func() (*user.User, error) { return nil, user.UnknownUserIdError(65432) }
+	c := Config{Dir: t.TempDir(), Masters: "m"}
+	_, err := New(c)
+	require.ErrorContains(t, err, "mesos: user: who runs this process has no name that tasks could run as; say whose they are that name none")
+	c.User = "www"
+	_, err = New(c)
+	require.NoError(t, err)
 }

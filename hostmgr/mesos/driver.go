@@ -88,7 +88,9 @@ func New(c Config) (hostmgr.Driver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	if c = c.withDefaults(); c.User == "" {
+		return nil, errors.New("mesos: user: who runs this process has no name that tasks could run as; say whose they are that name none")
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	d := &driver{
 		config: c, ctx: ctx, stop: stop,
