@@ -165,6 +165,26 @@ func TestWhichOfSeveralHasFailed(t *testing.T) {
 	})
 }
 
+// TestWhichOfSeveralIsUnhealthy is told: the executor calls all of them so that end after it.
+func TestWhichOfSeveralIsUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Behave: func(info api.TaskInfo) mesostest.Behaviour {
+			b := mesostest.Behaviour{Runs: mesostest.Forever, TermTakes: time.Second}
+			if info.Command.GetValue() == "sick" {
+				b.Checks = []mesostest.CheckResult{{After: time.Second, Healthy: new(bool), Kill: true}}
+			}
+			return b
+		}}, 1)
+		d, _ := w.drive(t, nil)
+		l := launchOf(0, "h0")
+		l.Task.Processes = []cluster.Process{{Name: "main", Main: true, Command: []string{"serve"}}, {Name: "side", Command: []string{"sick"}}}
+		require.NoError(t, d.Launch(t.Context(), l))
+		end := becomes(t, d, l.Run, cluster.TaskFailed)
+		require.Equal(t, cluster.ReasonUnhealthy, end.Reason, "%+v", end)
+		require.Regexp(t, `^process "side": TASK_KILLED `, end.Message)
+	})
+}
+
 // TestOneOfSeveralThatCannotBeStarted has failed to start: its executor has said that it is starting, and does not say why it is not.
 func TestOneOfSeveralThatCannotBeStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -318,7 +318,8 @@ func combined(ends []ending, main []bool, killed bool) ending {
 		return decisive
 	}
 	for _, e := range ends {
-		if e.State == cluster.TaskFailed && e.Signal != 15 && e.Signal != 9 && e.Reason != cluster.ReasonLaunchRefused || e.State == cluster.TaskLost {
+		byItself := e.Signal != 15 && e.Signal != 9 || e.Reason == cluster.ReasonUnhealthy // so is every one that ends after it
+		if e.State == cluster.TaskFailed && byItself && e.Reason != cluster.ReasonLaunchRefused || e.State == cluster.TaskLost {
 			return e // who was given back since another one has failed may be told of first
 		}
 	}

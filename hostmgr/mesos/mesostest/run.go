@@ -87,7 +87,8 @@ type run struct {
 type executor struct {
 	framework, id, container string
 	has                      bag
-	left                     int // tasks whose end is not acknowledged
+	left                     int  // tasks whose end is not acknowledged
+	unhealthy                bool // one of its tasks is: it says so of each from then on
 }
 
 func (r *run) executorID() string {
@@ -183,7 +184,12 @@ func (r *run) end(code, signal int) {
 	}
 	r.ended = true
 	r.stopProcess(state)
-	r.update(state, func(s *mesos.TaskStatus) { s.Message = text(exit(code, signal)) })
+	r.update(state, func(s *mesos.TaskStatus) {
+		s.Message = text(exit(code, signal))
+		if r.executor != nil && r.executor.unhealthy {
+			s.Healthy = new(bool)
+		}
+	})
 	if state != mesos.TASK_FINISHED {
 		r.endGroup()
 	}
@@ -305,6 +311,9 @@ func (r *run) checked(result *CheckResult) {
 	}
 	r.update(mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Reason = &reason })
 	if result.Kill {
+		if r.executor != nil {
+			r.executor.unhealthy = true
+		}
 		r.kill(new(mesos.KillPolicy))
 	}
 }
