@@ -84,6 +84,10 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 	disks := a.disksFor(volumes, &d.config)
 	switch {
 	case !a.fits(&d.config, need(l)):
+		if len(l.Task.Processes) > 1 && a.fits(&d.config, needOfRun(l.Task.Resources, l.Revocable, l.Ports, 1)) {
+			return nil, nil, fmt.Errorf("%w: the offers of %s hold no %d MiB of disk beside what it asks for, which the executor of several processes takes",
+				hostmgr.ErrRefused, l.Host, executorDisk>>20)
+		}
 		return nil, nil, fmt.Errorf("%w: the offers of %s hold no room for it any more", hostmgr.ErrRefused, l.Host)
 	case !a.fits(&d.config, need(l).plus(disks)):
 		return nil, nil, fmt.Errorf("%w: the offers of %s hold no %d MiB of disk beside what it asks for, of which its volumes could be made",

@@ -93,6 +93,22 @@ func TestSeveralProcesses(t *testing.T) {
 	})
 }
 
+// TestSeveralProcessesWithoutDisk for their executor are given back with the reason, which nobody sees in what they ask for.
+func TestSeveralProcessesWithoutDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		spec.Resources = []api.Resource{mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 31)}
+		w.AddAgent(spec)
+		d, _ := w.drive(t, nil)
+		l := launchOf(0, "h0")
+		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"serve"}}}
+		err := d.Launch(t.Context(), l)
+		require.ErrorIs(t, err, hostmgr.ErrRefused)
+		require.ErrorContains(t, err, "hold no 32 MiB of disk beside what it asks for, which the executor of several processes takes")
+	})
+}
+
 // TestWhereTheOutputOfAProcessIs: in the sandbox of a Mesos task that there is.
 func TestWhereTheOutputOfAProcessIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
