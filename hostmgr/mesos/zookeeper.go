@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -24,21 +27,25 @@ type zookeeper struct {
 	path   string
 	byName bool // masters are known by their hostnames, as certificates name them
 	log    *slog.Logger
+	failed atomic.Pointer[error] // why the last server that was tried could not be reached; nil if it could
 }
 
 // zkSession is the session timeout asked for.
 const zkSession = 10 * time.Second
 
 func newZooKeeper(m Masters, byName bool, dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) (*zookeeper, error) {
+	z := &zookeeper{path: m.Path, byName: byName, log: log}
 	conn, events, err := zk.Connect(m.Addresses, zkSession,
-		zk.WithLogger(zkLog{log}), zk.WithLogInfo(false),
+		zk.WithLogger(zkLog{log}), zk.WithLogInfo(false), zk.WithHostProvider(new(servers)),
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			conn, err := dial(ctx, network, address)
 			if err != nil {
+				z.failed.Store(&err)
 				return nil, err
 			}
+			z.failed.Store(nil)
 			return &impatient{Conn: conn}, nil
 		}))
 	if err != nil {
@@ -49,7 +56,47 @@ func newZooKeeper(m Masters, byName bool, dial func(context.Context, string, str
 			continue
 		}
 	}()
-	return &zookeeper{conn: conn, path: m.Path, byName: byName, log: log}, nil
+	z.conn = conn
+	return z, nil
+}
+
+// servers are those of the ensemble, by the names that they were given. The library's own list looks the names up once, when it begins, and
+// takes none where one of them is not known then; here each connection looks up its own.
+type servers struct {
+	mu      sync.Mutex
+	names   []string
+	at      int // of the next one
+	untried int // before all were tried in vain
+}
+
+// Init implements [zk.HostProvider].
+func (s *servers) Init(names []string) error {
+	s.names, s.untried = slices.Clone(names), len(names)
+	rand.Shuffle(len(s.names), func(i, j int) { s.names[i], s.names[j] = s.names[j], s.names[i] })
+	return nil
+}
+
+// Len implements [zk.HostProvider].
+func (s *servers) Len() int { return len(s.names) }
+
+// Next implements [zk.HostProvider]: the library pauses where all were tried.
+func (s *servers) Next() (name string, pause bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pause = s.untried == 0; pause {
+		s.untried = len(s.names)
+	}
+	name = s.names[s.at]
+	s.at = (s.at + 1) % len(s.names)
+	s.untried--
+	return name, pause
+}
+
+// Connected implements [zk.HostProvider].
+func (s *servers) Connected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untried = len(s.names) - 1
 }
 
 // impatient is a connection that waits no longer for the answer to the first words than for others. The library waits ten times as
@@ -117,6 +164,9 @@ func (z *zookeeper) look() (node, address string, changes <-chan zk.Event, err e
 	nodes, _, changes, err := z.conn.ChildrenW(z.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return z.lookForPath()
+	}
+	if why := z.failed.Load(); errors.Is(err, zk.ErrNoServer) && why != nil {
+		err = *why
 	}
 	if err != nil {
 		return "", "", nil, fmt.Errorf("mesos: zookeeper: list %s: %w", z.path, err)

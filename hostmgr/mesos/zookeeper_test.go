@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,33 @@ func TestAZooKeeperServerThatIsMute(t *testing.T) {
 		require.Len(t, dialled, 2)
 		mu.Unlock()
 		z.close()
+		time.Sleep(zkSession)
+	})
+}
+
+// TestTheNamesOfZooKeeperServers are looked up at each connection: they may mean other machines by then, and not all need mean any.
+func TestTheNamesOfZooKeeperServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var there atomic.Bool
+		z, err := newZooKeeper(Masters{Addresses: []string{"zk1:2181", "zk2:2181"}, Path: "/mesos"}, false,
+			func(_ context.Context, _, address string) (net.Conn, error) {
+				if address != "zk2:2181" || !there.Load() {
+					return nil, &net.DNSError{Err: "no such host", Name: address}
+				}
+				ours, theirs := net.Pipe()
+				go serveNothing(theirs)
+				return ours, nil
+			}, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		_, _, err = z.next(t.Context())
+		require.ErrorContains(t, err, "zookeeper: list /mesos: ")
+		require.ErrorContains(t, err, "no such host")
+		there.Store(true)
+		time.Sleep(zkSession)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err = z.next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for a master")
 		time.Sleep(zkSession)
 	})
 }
