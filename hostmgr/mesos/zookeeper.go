@@ -142,7 +142,8 @@ func (z *zookeeper) next(ctx context.Context) (string, <-chan struct{}, error) {
 	}
 }
 
-// follow closes changed when another master than leader leads, or when that cannot be known any more.
+// follow closes changed when another master than leader leads. While ZooKeeper cannot be asked, that is not known: a master that has lost it
+// ends, and with it the subscription, and one that has not leads on.
 func (z *zookeeper) follow(ctx context.Context, leader string, changes <-chan zk.Event, changed chan<- struct{}) {
 	defer close(changed)
 	for {
@@ -152,7 +153,13 @@ func (z *zookeeper) follow(ctx context.Context, leader string, changes <-chan zk
 		case <-changes:
 		}
 		now, _, next, err := z.look()
-		if err != nil || now != leader {
+		for err != nil {
+			if pauseFor(ctx, time.Second) != nil {
+				return
+			}
+			now, _, next, err = z.look()
+		}
+		if now != leader {
 			return
 		}
 		changes = next

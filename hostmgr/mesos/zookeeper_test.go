@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
@@ -84,6 +86,37 @@ func TestTheNamesOfZooKeeperServers(t *testing.T) {
 		defer cancel()
 		_, _, err = z.next(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for a master")
+		time.Sleep(zkSession)
+	})
+}
+
+// TestAZooKeeperThatIsAway says nothing about who leads: a subscription goes on, and ends when another master is found there.
+func TestAZooKeeperThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var there atomic.Bool
+		z, err := newZooKeeper(Masters{Addresses: []string{"zk1:2181"}, Path: "/mesos"}, false,
+			func(context.Context, string, string) (net.Conn, error) {
+				if !there.Load() {
+					return nil, errors.New("no route to host")
+				}
+				ours, theirs := net.Pipe()
+				go serveNothing(theirs)
+				return ours, nil
+			}, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		lost := make(chan zk.Event, 1)
+		lost <- zk.Event{Type: zk.EventNotWatching, Err: zk.ErrSessionExpired}
+		changed := make(chan struct{})
+		go z.follow(t.Context(), "json.info_0000000001", lost, changed)
+		time.Sleep(time.Minute)
+		select {
+		case <-changed:
+			require.FailNow(t, "another master is said to lead")
+		default:
+		}
+		there.Store(true) // and has no master any more
+		<-changed
+		z.close()
 		time.Sleep(zkSession)
 	})
 }
