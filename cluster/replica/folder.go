@@ -37,7 +37,11 @@ type folder struct {
 
 // identity says whose folder it is. A group has a name that no other one has: where members of two found each other, the one in the later term
 // would have the others take its history for theirs.
-type identity struct{ Member, Group string }
+type identity struct {
+	Member, Group string
+	// Filling: it was empty when the group had begun, so its member may have had more, and has not got all of that from a leader yet.
+	Filling bool `json:",omitempty"`
+}
 
 var identityKey = []byte("Identity")
 

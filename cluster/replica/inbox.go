@@ -16,7 +16,8 @@ import (
 // disk, and be no part of the history that the others have.
 type inbox struct {
 	*raft.NetworkTransport
-	read chan raft.RPC
+	mayVote func(candidate string, term, index uint64) error
+	read    chan raft.RPC
 }
 
 var (
@@ -25,10 +26,11 @@ var (
 	_ raft.WithClose   = (*inbox)(nil)
 )
 
-// newInbox returns an inbox that works until closed is closed. mayVote says why this member may not vote for another one whose last entry has a
-// term and an index, nil if raft may decide; it may take its time.
-func newInbox(t *raft.NetworkTransport, mayVote func(candidate string, term, index uint64) error, closed <-chan struct{}, log *slog.Logger) *inbox {
-	b := &inbox{t, make(chan raft.RPC)}
+// newInbox returns an inbox that works until closed is closed. mayVote says why this member may not vote for one, another or itself, whose last
+// entry has a term and an index, nil if raft may decide; it may take its time.
+// hear is told of the entry up to which a leader says that the log is durable.
+func newInbox(t *raft.NetworkTransport, mayVote func(candidate string, term, index uint64) error, hear func(term, entry uint64), closed <-chan struct{}, log *slog.Logger) *inbox {
+	b := &inbox{t, mayVote, make(chan raft.RPC)}
 	pass := func(rpc raft.RPC) {
 		select {
 		case b.read <- rpc:
@@ -57,6 +59,9 @@ func newInbox(t *raft.NetworkTransport, mayVote func(candidate string, term, ind
 						go refuse(rpc, err)
 						continue
 					}
+					if a, ok := c.(*raft.AppendEntriesRequest); ok {
+						hear(a.Term, a.LeaderCommitIndex)
+					}
 					pass(rpc)
 				}
 			case <-closed:
@@ -69,6 +74,22 @@ func newInbox(t *raft.NetworkTransport, mayVote func(candidate string, term, ind
 
 // Consumer returns the channel of what raft is to do.
 func (b *inbox) Consumer() <-chan raft.RPC { return b.read }
+
+// RequestVote asks nobody for a vote that this member may not give itself.
+func (b *inbox) RequestVote(id raft.ServerID, target raft.ServerAddress, q *raft.RequestVoteRequest, a *raft.RequestVoteResponse) error {
+	if err := b.mayVote(string(q.ID), q.LastLogTerm, q.LastLogIndex); err != nil {
+		return err
+	}
+	return b.NetworkTransport.RequestVote(id, target, q, a)
+}
+
+// RequestPreVote is RequestVote for the question that comes before.
+func (b *inbox) RequestPreVote(id raft.ServerID, target raft.ServerAddress, q *raft.RequestPreVoteRequest, a *raft.RequestPreVoteResponse) error {
+	if err := b.mayVote(string(q.ID), q.LastLogTerm, q.LastLogIndex); err != nil {
+		return err
+	}
+	return b.NetworkTransport.RequestPreVote(id, target, q, a)
+}
 
 // sender says which member a request is of, "" if it does not say so.
 func sender(command any) string {

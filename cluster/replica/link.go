@@ -84,7 +84,7 @@ var (
 	_ raft.ServerAddressProvider = (*link)(nil)
 )
 
-func newLink(c Config, log *slog.Logger, answer func(question) answer, group func() string, mayVote func(candidate string, term, index uint64) error, hangs func() error) *link {
+func newLink(c Config, log *slog.Logger, answer func(question) answer, group func() string, mayVote func(candidate string, term, index uint64) error, hear func(term, entry uint64), hangs func() error) *link {
 	l := &link{
 		config: c, log: log, answer: answer, group: group, hangs: hangs,
 		accepted: make(chan net.Conn), closed: make(chan struct{}),
@@ -92,7 +92,7 @@ func newLink(c Config, log *slog.Logger, answer func(question) answer, group fun
 	go l.listen()
 	l.transport = newInbox(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: l, ServerAddressProvider: l, MaxPool: 3, Timeout: 10 * time.Second, Logger: hashicorpLog(log),
-	}), mayVote, l.closed, log)
+	}), mayVote, hear, l.closed, log)
 	return l
 }
 

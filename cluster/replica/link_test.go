@@ -100,7 +100,7 @@ func TestWhoIsAMember(t *testing.T) {
 			linked := func(name string, l net.Listener, s *Security) *link {
 				k := newLink(Config{Name: name, Peers: peers, Listener: l, Security: s, Dial: new(net.Dialer).DialContext, Election: election},
 					slog.New(slog.DiscardHandler), func(question) answer { return answer{Name: name} }, func() string { return "" },
-					func(string, uint64, uint64) error { return nil }, func() error { return nil })
+					func(string, uint64, uint64) error { return nil }, func(uint64, uint64) {}, func() error { return nil })
 				t.Cleanup(func() { _ = k.close() })
 				return k
 			}

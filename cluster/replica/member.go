@@ -83,6 +83,8 @@ type Member struct {
 	group   string         // the name of the group, "" as long as it is none's
 	trouble string         // why the group has not begun, or this member has no vote in it
 	seed    *cluster.State // until it has
+	filling bool           // see identity
+	heard   leaderAt       // last
 }
 
 // Open opens the member's folder, which it creates, and listens to the others. Nothing else happens until Run.
@@ -135,8 +137,9 @@ func Open(c Config) (*Member, error) {
 	m.disk = &disk{patience: hangsAfter * c.Election, log: m.log}
 	if m.folder.begun {
 		m.group = m.folder.identity.Group
+		m.filling = m.folder.identity.Filling
 	}
-	m.link = newLink(c, m.log, m.answer, m.ownGroup, m.mayVote, m.disk.err)
+	m.link = newLink(c, m.log, m.answer, m.ownGroup, m.mayVote, m.hear, m.disk.err)
 	return m, nil
 }
 
@@ -155,6 +158,7 @@ func (m *Member) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.takeSnapshots(ctx) })
 	group.Go(func() error { return m.tellOfPeers(ctx) })
+	group.Go(func() error { return m.fill(ctx) })
 	group.Go(func() error {
 		select {
 		case err := <-m.broken:
@@ -172,12 +176,12 @@ func (m *Member) join(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if err := m.folder.identify(identity{m.config.Name, group}); err != nil {
+	if err := m.folder.identify(identity{m.config.Name, group, !begin}); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	seed := m.seed
-	m.group = group
+	m.group, m.filling = group, !begin
 	m.mu.Unlock()
 	if !begin {
 		if seed != nil { // as of a snapshot that was restored on this machine alone
@@ -186,6 +190,50 @@ func (m *Member) join(ctx context.Context) error {
 		return nil
 	}
 	return m.folder.begin(m.config.Peers, seed, m.link.transport)
+}
+
+// leaderAt is a term, and up to which entry its leader has said that most members have the log.
+type leaderAt struct{ term, entry uint64 }
+
+// hear takes in how far a leader has said to be.
+func (m *Member) hear(term, entry uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if entry > 0 && term >= m.heard.term { // a heartbeat says nothing of it
+		m.heard = leaderAt{term, entry}
+	}
+}
+
+// fill waits until this member's folder counts as filled.
+func (m *Member) fill(ctx context.Context) error {
+	for {
+		if filling, err := m.isFilling(); err != nil || !filling {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(m.config.Election / 10):
+		}
+	}
+}
+
+// isFilling reports whether the folder was empty and may lack yet what this member has said to have. It does not any more when it has an entry
+// of the leader's own term, which is behind all of terms before, and all that the leader has said to be durable. Raft has begun.
+func (m *Member) isFilling() (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.filling {
+		return false, nil
+	}
+	if term, entry := m.end(); !m.leads() && (m.heard.entry == 0 || term < m.heard.term || entry < m.heard.entry) {
+		return true, nil // who is elected meanwhile has all that all others have
+	}
+	if err := m.folder.identify(identity{m.config.Name, m.group, false}); err != nil {
+		return true, fmt.Errorf("replica: %w", err)
+	}
+	m.filling, m.trouble = false, ""
+	return false, nil
 }
 
 // ownGroup returns the name of the group, "" as long as this member is of none.
@@ -347,7 +395,7 @@ func (m *Member) unreachable() string {
 			unknown = append(unknown, string(s.ID))
 		}
 	}
-	if len(voters) == 0 {
+	if filling, _ := m.isFilling(); filling || len(voters) == 0 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return m.trouble
@@ -372,14 +420,18 @@ func (m *Member) end() (term, index uint64) {
 	return term, index
 }
 
-// mayVote says why this member may not vote for another one, whose last entry has a term and an index. One that does not know yet who the group
-// are may have lost its folder, and forgotten what it has said to have: raft would have it vote for whoever asks. It waits for what all
-// others say, as does a group that begins.
+// mayVote says why this member may not vote for one, another or itself, whose last entry has a term and an index. One whose folder was empty may
+// have lost it, and forgotten what it has said to have: raft would have it vote for whoever asks, or be elected with less. Until it has all, it
+// goes by what all others say, as does a group that begins.
 func (m *Member) mayVote(candidate string, term, index uint64) error {
+	lacks := "this member has an empty folder"
 	select {
 	case <-m.begun:
 		if f := m.raft.GetConfiguration(); f.Error() == nil && len(f.Configuration().Servers) > 0 {
-			return nil
+			if filling, err := m.isFilling(); err != nil || !filling {
+				return err
+			}
+			lacks = "this member had an empty folder, and has not got all that there is"
 		}
 	default:
 	}
@@ -395,7 +447,7 @@ func (m *Member) mayVote(candidate string, term, index uint64) error {
 	if len(silent) == 0 {
 		return nil
 	}
-	trouble := "this member has an empty folder, and no vote until all others answer: nothing is heard of " + strings.Join(silent, ", ")
+	trouble := lacks + ", and no vote until all others answer: nothing is heard of " + strings.Join(silent, ", ")
 	m.waitFor(trouble)
 	return fmt.Errorf("replica: %s", trouble)
 }
@@ -503,6 +555,8 @@ func (m *Member) answer(q question) answer {
 		a.Role = RoleStandby
 		if m.leads() {
 			a.Role = RoleLeader
+		} else if filling, _ := m.isFilling(); filling {
+			a.Role = RoleNew
 		}
 		a.Term, a.Entry = m.end()
 	default:

@@ -593,7 +593,7 @@ func TestEndedAfterTheBeginning(t *testing.T) {
 	next(g.seeds[1])
 	m, _, err := g.open(1)
 	require.NoError(t, err)
-	require.NoError(t, m.folder.identify(identity{"n2", g.name}))
+	require.NoError(t, m.folder.identify(identity{"n2", g.name, false}))
 	require.NoError(t, m.folder.begin(g.peers, g.seeds[1], m.link.transport))
 	require.NoError(t, m.Close())
 	seed := g.seeds[1]
@@ -726,6 +726,82 @@ func TestAnEmptyFolderUnderAnOldName(t *testing.T) {
 	require.Equal(t, form(t, term.State()), form(t, again.State()))
 	g.agree(term.State())
 	require.Empty(t, g.live[1].Trouble())
+}
+
+// afterImage is a store of snapshots that says when there is one more.
+type afterImage struct {
+	raft.SnapshotStore
+	then func()
+}
+
+type afterClose struct {
+	raft.SnapshotSink
+	then func()
+}
+
+func (a afterImage) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, t raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := a.SnapshotStore.Create(version, index, term, c, at, t)
+	return afterClose{sink, a.then}, err
+}
+
+func (a afterClose) Close() error {
+	defer a.then()
+	return a.SnapshotSink.Close()
+}
+
+// A member that has lost its folder, and that its leader leaves with a part of what it had, neither votes for one who lacks the rest nor is
+// elected by him.
+func TestAFolderThatIsFilledInPart(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]bool{"with less than the other": false, "with more than the other": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGroup(t, 3)
+			if more {
+				g.every = 50
+			}
+			leader, term := g.begin(5)
+			wiped, behind := (leader+1)%3, (leader+2)%3
+			g.stop(behind)
+			if more {
+				conf := g.live[leader].raft.ReloadableConfig()
+				conf.TrailingLogs = 1
+				require.NoError(t, g.live[leader].raft.ReloadConfig(conf))
+				_, err := write(term, 60)
+				require.NoError(t, err)
+				require.Eventually(t, func() bool {
+					images, err := g.live[leader].folder.snapshots.List()
+					return err == nil && len(images) > 0 && images[0].Index > 20
+				}, patience, 10*time.Millisecond)
+			}
+			_, err := write(term, 20)
+			require.NoError(t, err)
+			g.agree(term.State())
+
+			g.stop(wiped)
+			require.NoError(t, os.RemoveAll(g.dirs[wiped]))
+			cut := g.live[leader].gate
+			g.startWith(wiped, func(r *running) {
+				r.folder.snapshots = afterImage{r.folder.snapshots, func() { cut.set(true) }}
+			})
+			entry := func() uint64 { return g.live[wiped].answer(question{}).Entry }
+			require.Eventually(t, func() bool { return entry() > 0 }, patience, 10*time.Millisecond)
+			g.stop(leader)
+			require.Less(t, entry(), term.State().Seq())
+			g.start(behind)
+			trouble := func() string { return g.live[wiped].Trouble() }
+			leads := func() Leader { return g.live[behind].Leader() }
+			require.Eventually(t, func() bool { return trouble() != "" || leads() != Leader{} }, patience, 10*time.Millisecond)
+			require.Empty(t, leads(), "neither has all that was acknowledged")
+			require.Equal(t, "this member had an empty folder, and has not got all that there is, and no vote until all others answer: nothing is heard of "+g.peers[leader].Name, trouble())
+
+			g.start(leader)
+			_, again := g.lead()
+			require.Equal(t, form(t, term.State()), form(t, again.State()))
+			g.agree(term.State())
+			require.Eventually(t, func() bool { return trouble() == "" }, patience, 10*time.Millisecond)
+		})
+	}
 }
 
 // A folder is of one member, whose promises are in it.
@@ -1118,6 +1194,7 @@ func TestAFullDisk(t *testing.T) {
 	leader, term := g.lead()
 	_, err := write(term, 3)
 	require.NoError(t, err)
+	g.agree(term.State())
 	durable := term.State().Fork()
 	full := g.live[leader]
 	full.folder.store.Reserve.Store(math.MaxUint64)
