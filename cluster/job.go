@@ -184,6 +184,7 @@ type Job struct {
 	Update      *Update   `cbor:",omitempty"` // the current or last one, nil if there was none
 	Surge       uint32    `cbor:",omitempty"` // instances that an update runs beyond Spec.Instances
 	Ready       uint32    `cbor:",omitempty"` // tasks that are ready
+	Misfires    uint32    `cbor:",omitempty"` // how many launches of the present spec counted against hosts since one began
 
 	// Revision grows with every change of the job or of one of its tasks, so that watchers can tell old from new.
 	Revision uint64

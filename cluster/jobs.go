@@ -147,7 +147,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	case e.Update != nil:
 		u := *e.Update
 		u.To, u.Created = old.Version+1, at
-		j.Update = &u
+		j.Update, j.Misfires = &u, 0
 	case old.Update.Live():
 		u := *old.Update
 		if u.To = old.Version + 1; old.Update.Restarts() {
@@ -425,9 +425,12 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		case e.State == TaskRunning:
 			s.noteLaunch(at, t, true)
 		case e.State == TaskFailed && e.Reason == ReasonLaunchFailed && t.Started == 0:
-			s.noteLaunch(at, t, false)
+			s.noteFailedLaunch(at, t, j)
 		case e.State.Terminal() && (e.State == TaskSucceeded || !stopping && !leaving):
 			s.noteEnd(at, t, j)
+		}
+		if t.Version == j.Version && (e.State == TaskRunning || e.Reason == ReasonExited || e.Reason == ReasonSignaled) {
+			j.Misfires = 0
 		}
 		if e.State == TaskRunning {
 			t.Refusals = 0

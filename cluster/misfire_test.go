@@ -61,9 +61,20 @@ func TestFizzles(t *testing.T) {
 			what func()
 			want uint32
 		}{
-			"all fail":             {func() { fail(1); fail(2); fail(3) }, 1},
-			"two jobs fail":        {func() { fail(1); fail(4) }, 2},
-			"others go on":         {func() { well(); fail(1); fail(2) }, 2},
+			"all fail":      {func() { fail(1); fail(2); fail(3) }, 1},
+			"two jobs fail": {func() { fail(1); fail(4) }, 2},
+			"others go on":  {func() { well(); fail(1); fail(2) }, 2},
+			"others go on by the version before": {func() {
+				well()
+				next := *s.Job(1).Spec
+				next.Task.Processes = []cluster.Process{{Command: []string{"y"}}}
+				apply(&cluster.JobUpdated{Job: 1, Spec: &next, Update: &cluster.Update{From: 1}})
+				for _, i := range []uint32{1, 2} {
+					apply(&cluster.TaskUpdated{Task: key(i), Version: 2, Reason: cluster.ReasonUpdated})
+				}
+				fail(1)
+				fail(2)
+			}, 1},
 			"no more than suspect": {func() { well(); fail(1); fail(2); fail(3); fail(1) }, 2},
 			"one fails all over":   {func() { well(); fail(1); fail(1); fail(1) }, 1},
 			"under way together":   {func() { well(); run(1, bad); run(2, bad); end(1, cluster.TaskFailed); end(2, cluster.TaskFailed) }, 1},
@@ -163,6 +174,99 @@ func TestMisfires(t *testing.T) {
 			begin()
 			c.what()
 			require.Equal(t, c.want, h.state.Host(id).Misfires)
+		})
+	}
+}
+
+// TestNoneBegins: a version of a job of which no launch begins says little of the hosts: a few launches count, and make no host more than
+// suspect. As soon as one begins anywhere, what fails is the matter of its host again.
+func TestNoneBegins(t *testing.T) {
+	room := cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 100, cluster.Memory: 100}}
+	hosts := []cluster.HostID{"s/a", "s/b", "s/c", "s/d"}
+	var h *history
+	place := func(i uint32, at int) {
+		k := cluster.MakeTaskKey(1, i)
+		h.emit(&cluster.Placed{Task: k, Run: h.state.Job(1).NextRun(h.state.Task(k)), Host: hosts[at]})
+	}
+	report := func(i uint32, state cluster.TaskState, why cluster.Reason) {
+		k := cluster.MakeTaskKey(1, i)
+		h.emit(&cluster.TaskStatus{Task: k, Run: h.state.Task(k).Run, State: state, Reason: why})
+	}
+	fail := func(i uint32, at int) {
+		place(i, at)
+		report(i, cluster.TaskFailed, cluster.ReasonLaunchFailed)
+		h.emit(&cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, i), Reason: cluster.ReasonRetry})
+	}
+	begin := func(i uint32, at int) { place(i, at); report(i, cluster.TaskRunning, "") }
+	end := func(i uint32) {
+		report(i, cluster.TaskFailed, cluster.ReasonExited)
+		h.emit(&cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, i), Reason: cluster.ReasonRetry})
+	}
+	update := func() {
+		spec := *h.state.Job(1).Spec
+		spec.Task.Processes = []cluster.Process{{Command: []string{fmt.Sprint("y", h.state.Job(1).Version)}}}
+		h.emit(&cluster.JobUpdated{Job: 1, Spec: &spec, Update: &cluster.Update{From: h.state.Job(1).Version}})
+		for task := range h.state.TasksOf(1, 0) {
+			if !task.State.Bound() {
+				h.emit(&cluster.TaskUpdated{Task: task.Key, Version: h.state.Job(1).Version, Reason: cluster.ReasonUpdated})
+			}
+		}
+	}
+	everywhere := func() {
+		for range 3 {
+			for at := range hosts {
+				fail(0, at)
+				fail(1, at)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		what func()
+		want []uint32
+	}{
+		"everywhere":   {everywhere, []uint32{2, 2, 0, 0}},
+		"on one alone": {func() { fail(0, 0); fail(0, 0); fail(0, 0); fail(0, 0) }, []uint32{2, 0, 0, 0}},
+		"another begins elsewhere": {func() {
+			everywhere()
+			begin(2, 3)
+			fail(0, 0)
+			fail(0, 0)
+			begin(1, 3)
+			fail(0, 0)
+		}, []uint32{4, 2, 0, 0}},
+		"by another version": {func() { everywhere(); update(); fail(0, 2); fail(0, 2); fail(0, 3) }, []uint32{2, 2, 2, 1}},
+		"while the version before begins": {func() {
+			begin(2, 0)
+			update()
+			everywhere()
+			end(2)
+		}, []uint32{2, 2, 0, 0}},
+		"the version before": {func() {
+			begin(2, 0)
+			update()
+			k := cluster.MakeTaskKey(1, 2)
+			report(2, cluster.TaskLost, "")
+			h.emit(&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonRetry})
+			fail(2, 3)
+			everywhere()
+		}, []uint32{2, 2, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h = newHistory(t)
+			for _, id := range hosts {
+				h.emit(&cluster.HostReported{ID: id, Machine: cluster.Machine{Capacity: room}})
+			}
+			spec := &cluster.JobSpec{
+				Name: "work", Type: cluster.Stateless, Pool: cluster.RootPool, Instances: 3,
+				Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"x"}}}},
+			}
+			h.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+			c.what()
+			var got []uint32
+			for _, id := range hosts {
+				got = append(got, h.state.Host(id).Misfires)
+			}
+			require.Equal(t, c.want, got)
 		})
 	}
 }

@@ -284,7 +284,7 @@ func (s *State) changeHost(id HostID, change func(*Host)) error {
 	return nil
 }
 
-// noteLaunch takes into account that the run of the task began on its host, or came to nothing. One that was placed before
+// noteLaunch takes into account that the run of the task began on its host, or was given back. One that was placed before
 // the last of these was known tells nothing new: a host without room gives all back that is under way. Where the last run began and
 // failed at once, that one more begins tells nothing either.
 func (s *State) noteLaunch(at Time, t *Task, began bool) {
@@ -293,6 +293,19 @@ func (s *State) noteLaunch(at Time, t *Task, began bool) {
 	case began:
 		s.trustHost(t.Host)
 	default:
+		s.misfire(at, old, 0)
+	}
+}
+
+// noteFailedLaunch takes into account that the run of the task could not be started. What fails everywhere tells of the job and not of
+// hosts: until one of its present spec begins, only the first few count, and make no host more than suspect.
+func (s *State) noteFailedLaunch(at Time, t *Task, j *Job) {
+	const most = 4
+	switch old := s.Host(t.Host); {
+	case old == nil || old.misfiredSince(t, at):
+	case t.Version != j.Version || j.Misfires >= most || j.Misfires > 0 && old.Misfires >= Suspect:
+	default:
+		j.Misfires++
 		s.misfire(at, old, 0)
 	}
 }
@@ -328,15 +341,17 @@ func (s *State) noteEnd(at Time, t *Task, j *Job) {
 	}
 }
 
-// doesWell reports whether others of the task's job have succeeded, or go on for a while elsewhere. Only the first few are looked at, so
+// doesWell reports whether others of the task's job and version have succeeded, or go on for a while elsewhere. Only the first few are looked at, so
 // that a job of which none does costs no more than others.
 func (s *State) doesWell(at Time, t *Task, j *Job) bool {
-	if j.Counts[TaskSucceeded] > 0 && !j.Spec.Type.Service() {
+	succeeds := !j.Spec.Type.Service()
+	if j.Counts[TaskSucceeded] > 0 && succeeds && j.Update == nil {
 		return true
 	}
 	left := 32
 	for o := range s.TasksOf(j.UID, 0) {
-		if o.State == TaskRunning && o.Host != t.Host && at.Sub(o.Started) >= steady {
+		goesOn := o.State == TaskRunning && o.Host != t.Host && at.Sub(o.Started) >= steady
+		if o.Version == t.Version && (goesOn || o.State == TaskSucceeded && succeeds) {
 			return true
 		}
 		if left--; left == 0 {

@@ -18,8 +18,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/sjf"
-	"github.com/sluice-scheduler/sluice/hostmgr"
-	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -191,15 +189,11 @@ func TestWhoIsPatientIsWaitedFor(t *testing.T) {
 		j.Spec.Instances, j.Spec.Priority, j.Spec.Task = 1, 0, cluster.TaskSpec{Processes: j.Spec.Task.Processes}
 		return j
 	}}
-	c.life = func(l hostmgr.Launch, p *fleet.Plan) {
-		if l.Run.Run <= 4 {
-			p.Fails = "no disk"
-		}
-	}
+	c.Faults.LaunchRefused = 0.95
 	r := run(t, c)
 	clean(t, r)
 	require.EqualValues(t, 1, r.Tasks.Finished)
-	require.EqualValues(t, 5, r.Placements)
+	require.Greater(t, r.RunEnds["PENDING/LAUNCH_REFUSED"], int64(3))
 	require.Greater(t, r.VirtualSeconds, settleTime.Seconds())
 }
 
