@@ -147,6 +147,9 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	case e.Update != nil:
 		u := *e.Update
 		u.To, u.Created = old.Version+1, at
+		if u.Back() {
+			u.Safe = old.LastGood()
+		}
 		j.Update, j.Misfires = &u, 0
 	case old.Update.Live():
 		u := *old.Update

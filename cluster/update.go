@@ -105,6 +105,7 @@ func (p *UpdatePolicy) PlacementDeadline(of JobType) time.Duration {
 // Immutable; State replaces it.
 type Update struct {
 	From, To uint64
+	Safe     uint64 `cbor:",omitempty"` // of a way back or a restart: Job.LastGood when it began
 	State    UpdateState
 	Resume   UpdateState `cbor:",omitempty"` // what a paused one goes back to; of one that is over, RollingBackward if it led back
 	Policy   UpdatePolicy
@@ -151,6 +152,20 @@ func (u *Update) End(at Time, state UpdateState, why Reason) {
 // Covers reports whether the update is about the instance.
 func (u *Update) Covers(instance uint32) bool {
 	return len(u.Only) == 0 || slices.ContainsFunc(u.Only, func(r InstanceRange) bool { return r.First <= instance && instance <= r.Last })
+}
+
+// LastGood returns the version that the job came to last, as far as anybody knows: a new update returns to it if it fails.
+func (j *Job) LastGood() uint64 {
+	switch u := j.Update; {
+	case u == nil, (u.State == UpdateSucceeded || u.State == RolledBack) && len(u.Only) == 0:
+		return j.Version
+	case u.Safe != 0:
+		return u.Safe
+	case u.Back() || u.Restarts() || j.SpecOf(u.From) == nil: // as records from before there was Safe
+		return j.Version
+	default:
+		return u.From
+	}
 }
 
 // HoldsCanaries reports whether only canaries may be touched, as nobody has promoted them yet.
@@ -203,7 +218,7 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 	}
 	j := *old
 	if e.Begins {
-		next.Created = at
+		next.Created, next.Safe = at, old.LastGood()
 		for t := range s.TasksOf(j.UID, 0) {
 			if t.Placed > at { // before the clock was set back
 				next.Created = max(next.Created, t.Placed+1)

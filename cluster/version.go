@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// KeptVersions is how many specs of a job are kept, the present one included. Those that its tasks run, and the one that
-// an update began from, are kept as long as that is so.
+// KeptVersions is how many specs of a job are kept, the present one included. Those that its tasks run, and the ones that
+// an update began from and that the next one would return to, are kept as long as that is so.
 const KeptVersions = 10
 
 // Version is a spec that a job has or had.
@@ -55,7 +55,7 @@ func (j *Job) TaskFor(t *Task) *TaskSpec { return j.SpecFor(t).TaskOf(t.Key.Inst
 func (s *State) retire(j *Job) {
 	used := map[uint64]bool{}
 	if j.Update != nil {
-		used[j.Update.From] = true
+		used[j.Update.From], used[j.Update.Safe] = true, true
 	}
 	for t := range s.TasksOf(j.UID, 0) {
 		used[t.Version], used[t.Next] = true, true

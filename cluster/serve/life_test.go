@@ -500,6 +500,85 @@ func TestAnUpdateReturnsToWhatWasGood(t *testing.T) {
 	}
 }
 
+// A rollback, or a restart, that did not come to its end does not make what it led to, or away from, a version that is known to be good.
+func TestAnUpdateReturnsToWhatWasGoodBeforeARollback(t *testing.T) {
+	const failed, aborted, back, done = cluster.UpdateFailed, cluster.UpdateAborted, cluster.RolledBack, cluster.UpdateSucceeded
+	type step struct {
+		to  uint64 // a rollback to that version; 0: a restart
+		end cluster.UpdateState
+	}
+	for name, c := range map[string]struct { // version 1 is good, and 2 is not
+		steps []step
+		from  uint64
+	}{
+		"back to the bad one fails":           {[]step{{1, back}, {2, failed}}, 3},
+		"back to the bad one is aborted":      {[]step{{1, back}, {2, aborted}}, 3},
+		"back to the bad one is superseded":   {[]step{{1, back}, {2, cluster.RollingBackward}}, 3},
+		"twice":                               {[]step{{1, back}, {2, failed}, {2, failed}}, 3},
+		"the way back to the good one fails":  {[]step{{1, failed}}, 1},
+		"the bad one serves after all":        {[]step{{1, back}, {2, back}}, 4},
+		"a restart of the bad one fails":      {[]step{{0, failed}}, 1},
+		"the bad one serves after a restart":  {[]step{{0, done}}, 2},
+		"a restart after the way back fails":  {[]step{{1, back}, {0, failed}}, 3},
+		"a restart after the way to it fails": {[]step{{1, back}, {2, failed}, {0, failed}}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPITest(t)
+			spec := sleepJob("job")
+			spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+			a.submit(t, spec)
+			a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that nothing goes on by itself
+			end := func(as cluster.UpdateState) {
+				t.Helper()
+				require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+					j := tx.State().JobByName("job")
+					u := *j.Update
+					if u.State == cluster.UpdateInitialized {
+						u.State = cluster.RollingForward
+						if err := tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u}); err != nil {
+							return err
+						}
+					}
+					if as.Terminal() {
+						u.End(tx.Now(), as, "")
+					}
+					return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u})
+				}))
+			}
+			update := func(value string) *sluicev1.Job {
+				t.Helper()
+				spec.Task.Processes[0].Environment = map[string]string{"A": value}
+				res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+				require.NoError(t, err)
+				return res.Job
+			}
+			update("bad")
+			require.NoError(t, a.Do(t.Context(), func(tx *Tx) error { // all have it
+				for task := range tx.State().TasksOf(tx.State().JobByName("job").UID, 0) {
+					if err := tx.Emit(&cluster.TaskUpdated{Task: task.Key, Version: 2}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			end(failed)
+			for _, s := range c.steps {
+				var err error
+				if s.to == 0 {
+					_, err = a.jobs.RestartJob(t.Context(), &sluicev1.RestartJobRequest{Name: "job", ExpectedVersion: proto.Uint64(a.job(t, "job").Version)})
+				} else {
+					_, err = a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{
+						Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: proto.Uint64(s.to),
+					})
+				}
+				require.NoError(t, err)
+				end(s.end)
+			}
+			require.Equal(t, c.from, update("next").Update.FromVersion)
+		})
+	}
+}
+
 // After a rollback that was aborted the user says where to, as after one that is done: the version that it led away from is not meant.
 func TestARollbackIsNotRolledBack(t *testing.T) {
 	a := newAPITest(t)

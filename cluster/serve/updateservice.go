@@ -125,20 +125,16 @@ func left(in *cluster.State, j *cluster.Job) (version uint64) {
 }
 
 // updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that is under way
-// is superseded, and one that left instances is begun again. After one that did not come to its end, what to return to stays what
-// that one came from: its own spec has not shown that it is any good.
+// is superseded, and one that left instances is begun again. A spec whose update did not come to its end is none to return to: it has
+// not shown that it is any good.
 func updateBy(in *cluster.State, j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
 	same, before := sameButInstances(j.Spec, spec), left(in, j)
 	if same && (spec.Instances != j.Spec.Instances || before == 0) {
 		return nil
 	}
-	u := &cluster.Update{From: j.Version, State: cluster.UpdateInitialized}
-	switch last := j.Update; {
-	case last == nil:
-	case last.Restarts():
-		u.From = cmp.Or(before, u.From)
-	case last.State != cluster.UpdateSucceeded && !last.Back() && j.SpecOf(last.From) != nil:
-		u.From = last.From
+	u := &cluster.Update{From: j.LastGood(), State: cluster.UpdateInitialized}
+	if last := j.Update; last != nil && last.Restarts() && before != 0 {
+		u.From = cmp.Or(last.Safe, before)
 	}
 	if spec.Update != nil {
 		u.Policy = *spec.Update
