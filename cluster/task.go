@@ -107,7 +107,7 @@ const (
 	ReasonHoldEnded      Reason = "HOLD_ENDED"      // the room that was kept for it could not be had in time
 	ReasonRunTime        Reason = "RUN_TIME"        // its run took longer than the job allows
 	ReasonDeadline       Reason = "DEADLINE"        // the job had not finished by its deadline
-	ReasonGangBroken     Reason = "GANG_BROKEN"     // not all of the gang's core came to run
+	ReasonGangBroken     Reason = "GANG_BROKEN"     // the core of its gang does not run as a whole
 	ReasonUnhealthy      Reason = "UNHEALTHY"       // its checks said that it was not alive
 	ReasonScratchFull    Reason = "SCRATCH_FULL"    // a scratch folder held more than the task asked for
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a run that is none of the task's any more

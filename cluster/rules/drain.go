@@ -3,8 +3,9 @@ package rules
 import "github.com/sluice-scheduler/sluice/cluster"
 
 // evacuate asks what may be moved to leave the hosts that are to be cleared, of services as many as their jobs bear; it runs
-// again elsewhere. Work that may not be preempted finishes where it is, and what is bound to its host stays. While nothing is
-// killed nothing is asked to leave.
+// again elsewhere. The core of a gang leaves as a whole: those that stayed would have their hosts for nothing until there is room for the
+// others. Work that may not be preempted finishes where it is, and what is bound to its host stays. While nothing is killed nothing is
+// asked to leave.
 func evacuate(tx *Tx) error {
 	if tx.State().Mode().KillingStopped {
 		return nil
@@ -14,12 +15,21 @@ func evacuate(tx *Tx) error {
 		if h.Unreachable {
 			continue // nobody could tell them
 		}
+		var parted []*cluster.Job // gangs of which a member leaves
 		for _, k := range h.Tasks {
 			t, j := tx.State().Task(k), tx.State().Job(k.Job())
 			if !movable(j.SpecFor(t)) || j.Stopping || t.State.Vacating() || !j.BearsLoss(t) {
 				continue
 			}
 			if err := tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonDrained, Restart: true}); err != nil {
+				return err
+			}
+			if j.Spec.Core(k.Instance()) && !j.Spec.Type.Service() {
+				parted = append(parted, j)
+			}
+		}
+		for _, j := range parted {
+			if err := giveBack(tx, j); err != nil {
 				return err
 			}
 		}

@@ -60,3 +60,42 @@ func TestWhoLeavesAHostThatIsCleared(t *testing.T) {
 		}
 	}
 }
+
+// The core of a gang leaves a host that is cleared as a whole, wherever its members are: those that stayed could do nothing, and would keep
+// their hosts from others for as long as there is no room for the one that left. Of a service as many go as it bears.
+func TestTheCoreOfAGangLeavesTogether(t *testing.T) {
+	other := cluster.MakeHostID("shard", "other")
+	for name, c := range map[string]struct {
+		change func(*cluster.JobSpec)
+		want   []cluster.Reason // of the members; the first two are on the host, the last one is not of the core
+	}{
+		"batch": {func(s *cluster.JobSpec) { s.Preemptible = true }, []cluster.Reason{
+			cluster.ReasonDrained, cluster.ReasonDrained, cluster.ReasonGangBroken, "",
+		}},
+		"not preemptible": {func(*cluster.JobSpec) {}, []cluster.Reason{"", "", "", ""}},
+		"service":         {func(s *cluster.JobSpec) { s.Type = cluster.Stateless }, []cluster.Reason{cluster.ReasonDrained, "", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := running(t)
+			settle(t, state, at(0), &cluster.HostReported{ID: other, Machine: *state.Host(host).Machine})
+			uid := submit(t, state, "gang", func(s *cluster.JobSpec) {
+				s.Instances, s.Gang = 4, &cluster.Gang{Minimum: 3}
+				c.change(s)
+			})
+			for i := range uint32(4) {
+				k, on := cluster.MakeTaskKey(uid, i), host
+				if i >= 2 {
+					on = other
+				}
+				settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: on}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+			}
+			settle(t, state, at(1), &cluster.HostDrain{ID: host, Drain: true, Move: true})
+			var got []cluster.Reason
+			for task := range state.TasksOf(uid, 0) {
+				require.Equal(t, task.State == cluster.TaskKilling, task.Restart)
+				got = append(got, task.Reason)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
