@@ -71,13 +71,17 @@ func awaited(in *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.
 		}
 		failed = fmt.Sprintf("has had %d failed %s (update.max_attempts: %d), ", t.Failures, runs, u.Policy.Attempts())
 	}
+	away := ""
+	if h := in.Host(t.Host); h != nil && h.Unreachable {
+		away = ", which is unreachable"
+	}
 	switch {
 	case t.State.Vacating():
-		return fmt.Sprintf("is leaving host %s", t.Host)
+		return fmt.Sprintf("is leaving host %s", t.Host) + away
 	case t.Ready != 0:
 		return at("is ready, and is good if it stays so until", until) + " (update.min_healthy_time)"
 	case t.State.Bound():
-		return at(fmt.Sprintf("%sis %s on host %s and not ready: it may take until", failed, state, t.Host), until) + " (update.healthy_deadline)"
+		return at(fmt.Sprintf("%sis %s on host %s%s and not ready: it may take until", failed, state, t.Host, away), until) + " (update.healthy_deadline)"
 	case !t.State.Waits():
 		return "is " + state
 	case t.Rests(now) && t.Reason == cluster.ReasonLaunchRefused:

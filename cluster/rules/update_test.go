@@ -346,6 +346,11 @@ func TestWhatAnUpdateAwaits(t *testing.T) {
 
 	w.update(spec(fails, 1, &cluster.UpdatePolicy{BatchSize: 5}))
 	require.Contains(t, awaits(), "instance 0 is leaving host s/h0")
+	w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.HostUnreached{ID: "s/h0"}) })
+	require.Contains(t, awaits(), "instance 0 is leaving host s/h0, which is unreachable")
+	w.do(func(tx *rules.Tx) error {
+		return tx.Emit(&cluster.HostReported{ID: "s/h0", Machine: *w.state.Host("s/h0").Machine})
+	})
 	w.step()
 	failed := " has had 1 failed run (update.max_attempts: 3), run 2 on s/h0 ended with exit code 3, and starts again at " + at(10*time.Second)
 	require.Equal(t, []string{"instance 0" + failed, "instance 1" + failed, "instance 2" + failed, "and 2 more"}, awaits())

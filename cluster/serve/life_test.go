@@ -718,6 +718,9 @@ func TestWhoIsOutOfReachIsExplained(t *testing.T) {
 	require.Regexp(t, `^run 1 is PLACED on host s/h, whose host manager is cut off since \S+$`, explain())
 	a.emit(t, &cluster.HostUnreached{ID: "s/h"})
 	require.Regexp(t, `^run 1 is PLACED on host s/h, which is unreachable since \S+: the run is given up 1h0m0s \(scheduler.lost_after\) after that, or after .* started, if that was later$`, explain())
+	list, err := a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Job: "web"})
+	require.NoError(t, err)
+	require.Regexp(t, `^its host is unreachable since 2\S+$`, list.Tasks[0].Message)
 }
 
 // TestWhoWaitsForItsHostIsExplained: no cycle looks at a task that runs on one host only, and that takes no work.

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -24,6 +26,9 @@ func (a *api) measuredTask(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 	if u, ok := a.s.TaskUsage(t); ok {
 		p.Used = vectorTo(u.Used)
 		p.Progress = u.Progress
+	}
+	if h := a.s.Snapshot().Host(t.Host); t.State.Bound() && h != nil && h.Unreachable {
+		p.Message = strings.TrimPrefix(p.Message+"; ", "; ") + "its host is unreachable since " + h.Since.Go().Format(time.RFC3339)
 	}
 	return p
 }

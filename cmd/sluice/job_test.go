@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
@@ -19,6 +20,34 @@ func TestStopWhereTheWaitFails(t *testing.T) {
 	require.Equal(t, answer{exitNotFound, "job a is killing\n", "sluice: no job none\nsluice: nobody may watch\n"},
 		try(t, "", "job", "stop", "a", "none", "--wait"))
 	require.Equal(t, answer{exitRefused, "job a is killing\n", "sluice: nobody may watch\n"}, try(t, "", "job", "stop", "a", "--wait"))
+}
+
+// Who waits for the end of jobs is told of the first task that does not hear of it, once there is one.
+func TestWhatCannotBeToldToEnd(t *testing.T) {
+	at := func(instance uint32, host string) *sluicev1.Task {
+		return &sluicev1.Task{Job: "a", Instance: instance, Host: host, State: sluicev1.TaskState_TASK_STATE_KILLING}
+	}
+	for want, tasks := range map[string][]*sluicev1.Task{
+		"": {at(0, "s/near")},
+		"sluice: task a/1 cannot be told to end, since host s/far is unreachable; see: sluice task explain a/1\n":              {at(0, "s/near"), at(1, "s/far")},
+		"sluice: task a/1 (and 2 more) cannot be told to end, since host s/far is unreachable; see: sluice task explain a/1\n": {at(1, "s/far"), at(2, "s/far"), at(3, "s/far")},
+	} {
+		var notes bytes.Buffer
+		c := &client{tasks: &writers{tasks: tasks}, hosts: unreachable{name: "s/far"}, notes: &notes}
+		require.False(t, c.tellAway(t.Context(), nil))
+		require.Equal(t, want != "", c.tellAway(t.Context(), []string{"a"}))
+		require.Equal(t, want, notes.String())
+	}
+}
+
+// unreachable is that host, and no other is.
+type unreachable struct {
+	sluicev1.HostServiceClient
+	name string
+}
+
+func (u unreachable) ListHosts(context.Context, *sluicev1.ListHostsRequest, ...grpc.CallOption) (*sluicev1.ListHostsResponse, error) {
+	return &sluicev1.ListHostsResponse{Hosts: []*sluicev1.Host{{Name: u.name}}}, nil
 }
 
 // Who waits until a job has ended waits for a scheduler that goes away too, whenever that is.

@@ -152,6 +152,16 @@ func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sl
 	defer p.keep()()
 	c.notes = p
 	var mu sync.Mutex
+	defer c.tellingAway(ctx, func() (ending []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, j := range jobs {
+			if j.GetState() == sluicev1.JobState_JOB_STATE_KILLING {
+				ending = append(ending, j.GetName())
+			}
+		}
+		return ending
+	})()
 	group, ctx := errgroup.WithContext(ctx)
 	for first := 0; first < len(names); first += watchedNames {
 		names := names[first:min(first+watchedNames, len(names))]
@@ -179,6 +189,62 @@ func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sl
 		})
 	}
 	return jobs, group.Wait()
+}
+
+// tellingAway notes, as soon as that is so, that some of the jobs that are to end have tasks on hosts that nobody can tell, until stop is
+// called.
+func (c *client) tellingAway(ctx context.Context, ending func() []string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for told := false; !told; told = c.tellAway(ctx, ending()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(waitsAfter):
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// tellAway notes the first of the tasks of these jobs that cannot end since its host is unreachable, and how many others of its job are so
+// too, and reports whether there is one.
+func (c *client) tellAway(ctx context.Context, jobs []string) bool {
+	if len(jobs) == 0 {
+		return false
+	}
+	most := uint32(1000)
+	hosts, err := call(ctx, c, c.hosts.ListHosts, &sluicev1.ListHostsRequest{PageSize: &most, States: []sluicev1.HostState{sluicev1.HostState_HOST_STATE_UNREACHABLE}})
+	if err != nil || len(hosts.GetHosts()) == 0 {
+		return false
+	}
+	away := map[string]bool{}
+	for _, h := range hosts.GetHosts() {
+		away[h.GetName()] = true
+	}
+	for _, job := range jobs {
+		res, err := call(ctx, c, c.tasks.ListTasks, &sluicev1.ListTasksRequest{
+			Job: job, PageSize: &most, States: []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_KILLING},
+		})
+		if err != nil {
+			return false
+		}
+		stay := slices.DeleteFunc(res.GetTasks(), func(t *sluicev1.Task) bool { return !away[t.GetHost()] })
+		if len(stay) == 0 {
+			continue
+		}
+		more := ""
+		if n := len(stay) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		t := stay[0]
+		fmt.Fprintf(c.notes, "sluice: task %s%s cannot be told to end, since host %s is unreachable; see: sluice task explain %s\n",
+			words.Task(t), more, t.GetHost(), words.Task(t))
+		return true
+	}
+	return false
 }
 
 // finishWait waits for jobs, prints them, and fails if one of them did not succeed.
