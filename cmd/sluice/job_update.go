@@ -47,11 +47,14 @@ superseded.`,
 			if gone := leftOut(before.GetSpec().GetSecrets(), job.GetSpec().GetSecrets()); len(gone) > 0 {
 				fmt.Fprintf(a.err, "sluice: the file leaves out secrets, whose values are kept for a rollback of this update and gone after the next one: %s\n", strings.Join(gone, ", "))
 			}
-			return a.show(job, func(w io.Writer) {
-				fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), words.After(", update ", words.Update(job.GetUpdate())))
+			return a.seeUpdate(cmd, c, job, func(job *sluicev1.Job) error {
+				return a.show(job, func(w io.Writer) {
+					fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), words.After(", update ", words.Update(job.GetUpdate())))
+				})
 			})
 		},
 	}
+	waitFlag(cmd)
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "the version that the file was made from; without it, the present one")
 	cmd.Flags().StringVar(&req.Description, "description", "", "kept in the job's history")
 	return cmd
@@ -191,9 +194,10 @@ func newJobRestartCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showUpdate(res.GetJob())
+			return a.seeUpdate(cmd, c, res.GetJob(), a.showUpdate)
 		},
 	}
+	waitFlag(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&rolling, "rolling", false, "one batch after the other")
 	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
@@ -244,7 +248,7 @@ func newJobRollbackCommand(a *app) *cobra.Command {
 const toVersion = "to-version"
 
 func newControlCommand(a *app, name, short string, action sluicev1.ControlUpdateRequest_Action) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   name + " NAME",
 		Short: short,
 		Args:  wants("NAME"),
@@ -261,9 +265,14 @@ func newControlCommand(a *app, name, short string, action sluicev1.ControlUpdate
 			if err != nil {
 				return err
 			}
-			return a.showUpdate(res.GetJob())
+			return a.seeUpdate(cmd, c, res.GetJob(), a.showUpdate)
 		}),
 	}
+	switch action {
+	case sluicev1.ControlUpdateRequest_RESUME, sluicev1.ControlUpdateRequest_PROMOTE, sluicev1.ControlUpdateRequest_ROLLBACK:
+		waitFlag(cmd)
+	}
+	return cmd
 }
 
 func newJobEndpointsCommand(a *app) *cobra.Command {
