@@ -52,6 +52,9 @@ func UpdateAwaits(in *cluster.Snapshot, j *cluster.Job, now cluster.Time) (lines
 	if more := n - mostAwaited; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
+	if p, now := j.Spec.Update, u.Policy.Batch(j.Spec.Instances); p != nil && !u.Back() && now < p.Batch(j.Spec.Instances) {
+		lines = append(lines, fmt.Sprintf("batches have a size of %d, since there was no place for more that start first", now))
+	}
 	return lines
 }
 

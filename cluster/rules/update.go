@@ -237,6 +237,10 @@ func (r *rollout) look() error {
 		case coming:
 			r.u.Active = append(r.u.Active, i)
 		case bad:
+			if n := r.placed(t); n > 0 {
+				r.u.Policy.BatchSize, r.u.Policy.BatchPercent = n, 0 // they go, and the update goes on with the others
+				continue
+			}
 			r.u.Failed = append(r.u.Failed, i)
 		case broken:
 			if err := r.again(t); err != nil {
@@ -248,6 +252,22 @@ func (r *rollout) look() error {
 	r.u.Failed = slices.DeleteFunc(r.u.Failed, func(i uint32) bool { t := r.task(i); return t == nil || t.Removed })
 	slices.Sort(r.u.Failed)
 	return nil
+}
+
+// placed returns, of an instance for which there was no place and that was to be started first, how many others of these are ready that come
+// before it. It returns 0 while canaries wait to be promoted: each of them has to show something.
+func (r *rollout) placed(t *cluster.Task) (n uint32) {
+	first, i := r.job.Spec.Instances, t.Key.Instance()
+	if i < first || t.Failures >= r.u.Policy.Attempts() || r.u.HoldsCanaries() {
+		return 0
+	}
+	for first+n < i {
+		if o := r.task(first + n); o == nil || o.Ready == 0 {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // noCanary has another instance be a canary where one has gone, or is not to run, before it has shown anything.

@@ -842,6 +842,55 @@ func TestAnInstanceThatFindsNoPlaceFails(t *testing.T) {
 	}
 }
 
+// Where there is room for a part of the instances that are started first, the update goes on in batches of so many when the others have
+// found no place in time.
+func TestAsManyAreStartedFirstAsThereIsRoomFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy cluster.UpdatePolicy
+		state  cluster.UpdateState
+	}{
+		"some":             {cluster.UpdatePolicy{BatchSize: 3}, cluster.UpdateSucceeded},
+		"by percent":       {cluster.UpdatePolicy{BatchPercent: 100}, cluster.UpdateSucceeded},
+		"canaries":         {cluster.UpdatePolicy{Canaries: 3, BatchSize: 3}, cluster.UpdateFailed},
+		"they do not last": {cluster.UpdatePolicy{BatchSize: 3, MinHealthy: time.Hour, Deadline: 2 * time.Hour}, cluster.UpdateSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.policy.StartFirst, c.policy.MaxFailed = true, 1
+			spec := func(version int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+				s := serviceSpec(4, serves, version, policy)
+				s.Task.Resources = amounts(50, 1)
+				return s
+			}
+			w := newServing(t, spec(0, nil), 3) // six fit
+			w.settle()
+			begun := w.now
+			w.update(spec(1, &c.policy))
+			told := func() bool {
+				snapshot, _ := w.state.Snapshot()
+				lines := rules.UpdateAwaits(snapshot, w.state.Job(servingJob), w.now)
+				return slices.Contains(lines, "batches have a size of 2, since there was no place for more that start first")
+			}
+			for w.state.Job(servingJob).Update.Live() && !told() {
+				w.step()
+				w.ring()
+			}
+			require.Equal(t, c.state == cluster.UpdateSucceeded, told())
+			w.settle()
+			j := w.state.Job(servingJob)
+			require.Equal(t, c.state, j.Update.State, "%+v\n%v", j.Update, w)
+			require.GreaterOrEqual(t, w.now.Sub(begun), cluster.DefaultPlacementDeadline)
+			require.EqualValues(t, 4, j.Ready)
+			if c.state == cluster.UpdateSucceeded {
+				require.EqualValues(t, 2, j.Update.Policy.Batch(4))
+				require.EqualValues(t, 4, j.Update.Good)
+				for _, task := range w.tasks() {
+					require.Equal(t, j.Version, task.Version)
+				}
+			}
+		})
+	}
+}
+
 // An instance that waited for long already has the whole time when an update touches it, as all have when a scheduler is there again,
 // something is placed again, or the update is resumed.
 func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
