@@ -201,7 +201,7 @@ func (p *Planner) moreOn(c *class, h *host, all, kept []contender, crowded bool)
 			more = append(more, u)
 		}
 	}
-	if !room.IsZero() {
+	if away := h.rec.Unreachable || h.rec.Draining; !room.IsZero() || crowded && len(more) == 0 && !away {
 		with.Kind, with.Room, with.Ahead = lack, room, beside(c, same)
 		more = append([]Unblocker{with}, more...)
 	}

@@ -18,10 +18,10 @@ const (
 
 // What bounds it has. Those of most arcs are among the few that two bits tell.
 const (
-	noArc       state = iota << 2
-	upToOne           // [0, 1]
-	upToAny           // [0, Infinite]
-	otherBounds       // those in base.bounds
+	noArc       state = iota << 2 // stands as if in the tree
+	upToOne                       // [0, 1]
+	upToAny                       // [0, Infinite]
+	otherBounds                   // those in base.bounds
 )
 
 var usualBounds = [...]bound{noArc >> 2: {upper: -1}, upToOne >> 2: {upper: 1}, upToAny >> 2: {upper: flowgraph.Infinite}}

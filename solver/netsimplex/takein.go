@@ -176,7 +176,7 @@ var part = 1 << 16
 // set puts an arc into a slot.
 func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
 	if d.Tail < 0 {
-		s.slots[slot], s.state[slot] = priced[C]{}, noArc|inTree
+		s.slots[slot], s.state[slot] = priced[C]{}, noArc
 		return
 	}
 	s.slots[slot] = priced[C]{cost: C(d.Cost), tail: s.placeOf[d.Tail], head: s.placeOf[d.Head]}
@@ -193,7 +193,7 @@ func (s *simplex[C]) compare(a int32) {
 		}
 		slot = int32(len(s.slots))
 		s.slots = append(s.slots, priced[C]{})
-		s.state = append(s.state, noArc|inTree)
+		s.state = append(s.state, noArc)
 		s.arcOf = append(s.arcOf, a)
 		s.known = append(s.known, 0)
 		s.slotOf[a] = slot
