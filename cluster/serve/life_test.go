@@ -487,13 +487,7 @@ func TestAnUpdateReturnsToWhatWasGood(t *testing.T) {
 		spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
 		a.submit(t, spec)
 		a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that it does not go on
-		update := func(value string) *sluicev1.Job {
-			t.Helper()
-			spec.Task.Processes[0].Environment = map[string]string{"A": value}
-			res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
-			require.NoError(t, err)
-			return res.Job
-		}
+		update := func(value string) *sluicev1.Job { return a.updateA(t, spec, value) }
 		update("b")
 		a.endUpdate(t, state)
 		require.Equal(t, from, update("c").Update.FromVersion, "%v", state)
@@ -545,13 +539,7 @@ func TestAnUpdateReturnsToWhatWasGoodBeforeARollback(t *testing.T) {
 					return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u})
 				}))
 			}
-			update := func(value string) *sluicev1.Job {
-				t.Helper()
-				spec.Task.Processes[0].Environment = map[string]string{"A": value}
-				res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
-				require.NoError(t, err)
-				return res.Job
-			}
+			update := func(value string) *sluicev1.Job { return a.updateA(t, spec, value) }
 			update("bad")
 			require.NoError(t, a.Do(t.Context(), func(tx *Tx) error { // all have it
 				for task := range tx.State().TasksOf(tx.State().JobByName("job").UID, 0) {
@@ -829,4 +817,13 @@ func TestHowManyHaveToEndIsSaid(t *testing.T) {
 		u.Count = 0
 		require.NotContains(t, unblockerWord(&u), " end")
 	}
+}
+
+// updateA updates the job of the spec to another value of the variable A.
+func (a *apiTest) updateA(t *testing.T, spec *sluicev1.JobSpec, value string) *sluicev1.Job {
+	t.Helper()
+	spec.Task.Processes[0].Environment = map[string]string{"A": value}
+	res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, spec.Name).Version})
+	require.NoError(t, err)
+	return res.Job
 }
