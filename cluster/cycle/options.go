@@ -156,13 +156,8 @@ func (d *displacer) sketched(c *class, o option, moves bool) option {
 		}
 	}
 	d.leavers = leavers
-	loss := flowgraph.Cost(0)
-	for dim, v := range shortage(task.Resources, room.left()).Fixed {
-		if v > 0 {
-			loss = max(loss, leastLoss(leavers, dim, v))
-		}
-	}
-	o.price = max(o.price, d.startAt(c, o.host)+loss)
+	lack := shortage(task.Resources, room.left())
+	o.price = max(o.price, d.startAt(c, o.host)+leastLoss(leavers, &lack))
 	return o
 }
 
@@ -311,12 +306,7 @@ func (d *displacer) floor(c *class, h *host, moves bool) (flowgraph.Cost, bool) 
 	for i := range leavers[:leave] {
 		loss += leavers[i].loss
 	}
-	for dim, v := range lack.Fixed {
-		if v > 0 {
-			loss = max(loss, leastLoss(leavers, dim, v))
-		}
-	}
-	return price + loss, true
+	return price + max(loss, leastLoss(leavers, &lack)), true
 }
 
 // leaver is a unit that may leave, or a gang, with what it frees on a host.
@@ -326,10 +316,21 @@ type leaver struct {
 	rate  float64 // loss for each unit that it frees of a dimension
 }
 
-// leastLoss returns what is lost at least when so much of the dimension is freed: as if the last one who has to
-// leave could do so in part. It changes the order of the leavers. Source: G. B. Dantzig, "Discrete-Variable
-// Extremum Problems", Operations Research 5(2), 1957, doi:10.1287/opre.5.2.266.
-func leastLoss(leavers []leaver, dim int, lack int64) flowgraph.Cost {
+// leastLoss returns what is lost at least when as much is freed as is lacking, by the dimension in which that is
+// most. It changes the order of the leavers.
+func leastLoss(leavers []leaver, lack *cluster.Resources) (loss flowgraph.Cost) {
+	for dim, v := range lack.Fixed {
+		if v > 0 {
+			loss = max(loss, leastLossOf(leavers, dim, v))
+		}
+	}
+	return loss
+}
+
+// leastLossOf is leastLoss for so much of one dimension: as if the last one who has to leave could do so in
+// part. Source: G. B. Dantzig, "Discrete-Variable Extremum Problems", Operations Research 5(2), 1957,
+// doi:10.1287/opre.5.2.266.
+func leastLossOf(leavers []leaver, dim int, lack int64) flowgraph.Cost {
 	for i := range leavers {
 		x := &leavers[i]
 		x.rate = math.Inf(1)

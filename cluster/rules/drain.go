@@ -15,7 +15,7 @@ func evacuate(tx *Tx) error {
 		if h.Unreachable {
 			continue // nobody could tell them
 		}
-		var parted []*cluster.Job // gangs of which a member leaves
+		var parted []*cluster.Job // gangs of which a member leaves, once each: tasks of a job stand side by side
 		for _, k := range h.Tasks {
 			t, j := tx.State().Task(k), tx.State().Job(k.Job())
 			if !movable(j.SpecFor(t)) || j.Stopping || t.State.Vacating() || !j.BearsLoss(t) {
@@ -24,7 +24,7 @@ func evacuate(tx *Tx) error {
 			if err := tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonDrained, Restart: true}); err != nil {
 				return err
 			}
-			if j.Spec.Core(k.Instance()) && !j.Spec.Type.Service() {
+			if last := len(parted) - 1; j.Spec.Core(k.Instance()) && !j.Spec.Type.Service() && (last < 0 || parted[last].UID != j.UID) {
 				parted = append(parted, j)
 			}
 		}

@@ -63,12 +63,15 @@ func newWorld(t testing.TB, c mesostest.Config, agents int) *world {
 	return w
 }
 
-func agentSpec(i int) mesostest.AgentSpec {
+func agentSpec(i int) mesostest.AgentSpec { return agentWithDisk(i, 10000) }
+
+// agentWithDisk is agentSpec with so many MiB of disk.
+func agentWithDisk(i int, disk float64) mesostest.AgentSpec {
 	return mesostest.AgentSpec{
 		Hostname:   fmt.Sprintf("h%d", i),
 		Attributes: map[string]string{"rack": fmt.Sprintf("r%d", i%2), "zone": "z", "os": "linux"},
 		Resources: []api.Resource{
-			mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 10000), mesostest.Ports(31000, 31999),
+			mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", disk), mesostest.Ports(31000, 31999),
 		},
 	}
 }

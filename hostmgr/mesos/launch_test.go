@@ -97,9 +97,7 @@ func TestSeveralProcesses(t *testing.T) {
 func TestSeveralProcessesWithoutDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 0)
-		spec := agentSpec(0)
-		spec.Resources = []api.Resource{mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 31)}
-		w.AddAgent(spec)
+		w.AddAgent(agentWithDisk(0, 31))
 		d, _ := w.drive(t, nil)
 		l := launchOf(0, "h0")
 		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"serve"}}}

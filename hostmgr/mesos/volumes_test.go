@@ -98,9 +98,7 @@ func TestAVolumeHasItsSize(t *testing.T) {
 func TestAVolumeThatHasNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 0)
-		spec := agentSpec(0)
-		spec.Resources = []api.Resource{mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 500)}
-		w.AddAgent(spec)
+		w.AddAgent(agentWithDisk(0, 500))
 		d, _ := w.drive(t, withRole)
 		first := storing(0, "v", "second")
 		first.Task.Resources.Fixed[cluster.Disk] = 200 << 20

@@ -34,7 +34,7 @@ func adopted[C cost](n *flowgraph.Network, guess solver.Solution) *simplex[C] {
 func (s *simplex[C]) follow(guess solver.Solution) {
 	for slot, a := range s.arcOf {
 		b := s.bound(int32(slot))
-		if b.upper <= b.lower {
+		if b.width() <= 0 {
 			continue
 		}
 		switch flow := guess.Flow(flowgraph.ArcID(a)); {
@@ -69,7 +69,7 @@ func (s *simplex[C]) follow(guess solver.Solution) {
 	}
 	for slot, state := range s.state {
 		b, x := s.bound(int32(slot)), &s.slots[slot]
-		if state.where() != inTree || b.upper <= b.lower || s.nodes[x.tail].pred == int32(slot) || s.nodes[x.head].pred == int32(slot) {
+		if state.where() != inTree || b.width() <= 0 || s.nodes[x.tail].pred == int32(slot) || s.nodes[x.head].pred == int32(slot) {
 			continue
 		}
 		s.put(int32(slot), atLower)
@@ -118,7 +118,7 @@ func (f *forest[C]) each(add func(j *joints, v, slot int32)) {
 	for i := range f.slots {
 		x, b := &f.slots[i], f.bound(int32(i))
 		switch {
-		case b.upper <= b.lower:
+		case b.width() <= 0:
 		case f.state[i].where() == inTree:
 			add(&f.between, x.tail, int32(i))
 			add(&f.between, x.head, int32(i))

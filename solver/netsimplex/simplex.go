@@ -10,7 +10,7 @@ type state uint8
 
 // Where an arc stands.
 const (
-	inTree state = iota // also: not there
+	inTree state = iota
 	atLower
 	atUpper
 	whereMask = 3

@@ -130,7 +130,6 @@ func (s *simplex[C]) mix() {
 	})
 	parts.Do(m, size, func(from, to int) {
 		n, slots, states, slotOf, arcOf := s.net, s.slots, s.state, s.slotOf, s.arcOf
-		stride, column, longer := stride, column, longer // in registers
 		row, j, left, least := from/stride-1, 0, 0, int64(0)
 		var bounds []bound
 		for a, k := from, to-from; k > 0; a++ {

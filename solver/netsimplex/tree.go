@@ -31,7 +31,7 @@ func (s *simplex[C]) pivot(slot int32) bool {
 	// The flow on the entering arc above its lower bound, and the room left.
 	flow, left := c.amount, room(c.amount, room(b.lower, b.upper))
 	if s.state[slot].where() == atUpper {
-		flow, left = b.upper-b.lower-c.amount, c.amount
+		flow, left = b.width()-c.amount, c.amount
 	}
 	s.retire(c.leaving)
 	s.put(slot, inTree)
