@@ -164,6 +164,8 @@ type (
 		Drain  bool
 		Reason string
 		Move   bool `cbor:",omitempty"` // what may be moved leaves, as far as its jobs bear it
+		// Deadline is when all that is still there leaves, whatever it is; 0: never.
+		Deadline Time `cbor:",omitempty"`
 	}
 	// HostUnreached says that nobody vouches for the host any more.
 	HostUnreached struct {

@@ -57,6 +57,7 @@ type Host struct {
 	Draining    bool   // the operator's wish
 	DrainReason string `cbor:",omitempty"` // of the wish, in words
 	Clearing    bool   `cbor:",omitempty"` // and that what may be moved leaves it
+	ClearBy     Time   `cbor:",omitempty"` // and when the rest does, 0 for never
 	Unreachable bool   // the shard does not vouch for it
 	Gone        bool   `cbor:",omitempty"` // and it was the shard that said so: it does not see it any more
 	Reason      string // why it does not, in words
@@ -99,6 +100,9 @@ func (h *Host) State() HostState {
 		return HostUp
 	}
 }
+
+// Overdue reports whether all that is still on the host has to leave it by now.
+func (h *Host) Overdue(now Time) bool { return h.ClearBy != 0 && now >= h.ClearBy }
 
 // Free returns Capacity − Allocated − Excess; negative where the capacity shrank below what is allocated, or the slack
 // below what is lent.

@@ -137,7 +137,10 @@ func (s *State) apply(at Time, e Event) error {
 		return s.reportHost(at, e)
 	case *HostDrain:
 		return s.changeHost(e.ID, func(h *Host) {
-			h.Draining, h.DrainReason, h.Clearing = e.Drain, e.Reason, e.Drain && e.Move
+			h.Draining, h.DrainReason, h.Clearing, h.ClearBy = e.Drain, e.Reason, e.Drain && e.Move, 0
+			if e.Drain {
+				h.ClearBy = e.Deadline
+			}
 			h.trust() // somebody looks after it
 			if !h.Unreachable {
 				h.Since = at
@@ -394,7 +397,7 @@ func (s *State) removeHost(at Time, id HostID) error {
 
 func (s *State) setHost(h *Host) {
 	s.hosts.set(h)
-	s.noteClearing(h.ID, h.Clearing)
+	s.noteClearing(h.ID, h.Clearing || h.ClearBy != 0)
 	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
 
@@ -513,7 +516,7 @@ func (s *State) restore(r *Restored) error {
 	load(s.folders, r.Folders, func(f *ShardFolder) ShardID { return f.Shard })
 	for _, h := range r.Hosts {
 		s.hosts.set(h)
-		s.noteClearing(h.ID, h.Clearing)
+		s.noteClearing(h.ID, h.Clearing || h.ClearBy != 0)
 	}
 	for _, r := range r.Receipts {
 		s.receipts.set(r)

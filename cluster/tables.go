@@ -130,7 +130,7 @@ func (t *tables) Task(k TaskKey) *Task { return t.tasks.Get(uint64(k)) }
 // JobByName returns the existing job of that name, nil if there is none.
 func (t *tables) JobByName(name JobID) *Job { return t.Job(find(t.names, name)) }
 
-// Clearing returns the hosts that what may be moved has to leave, by id. The caller must not modify it.
+// Clearing returns the hosts that what may be moved has to leave, or all at some time, by id. The caller must not modify it.
 func (t *tables) Clearing() []HostID { return t.clearing }
 
 func (t *tables) noteClearing(id HostID, clearing bool) {

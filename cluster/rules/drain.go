@@ -2,23 +2,59 @@ package rules
 
 import "github.com/sluice-scheduler/sluice/cluster"
 
+// Stay says why a task is still on a host that is being drained.
+type Stay uint8
+
+// Why a task stays, in the order in which it matters.
+const (
+	Leaving      Stay = iota // it has been asked to end, or will be at once
+	Unreached                // nobody can tell it, as the host is unreachable
+	NotKilled                // nothing is killed at present
+	LastOff                  // a daemon stops when all others have left
+	Bound                    // what it has is on this host only
+	NotPreempted             // work that may not be preempted finishes where it is
+	NotMoved                 // the drain moves nothing
+	Needed                   // its job bears no more to be missing
+)
+
+// StayOf returns why a task of j stays on h, which is being drained.
+func StayOf(mode cluster.Mode, now cluster.Time, h *cluster.Host, j *cluster.Job, t *cluster.Task) Stay {
+	spec := j.SpecFor(t)
+	switch {
+	case h.Unreachable:
+		return Unreached
+	case t.State.Vacating():
+		return Leaving
+	case h.Overdue(now):
+	case spec.Type == cluster.Daemon:
+		return LastOff
+	case spec.Type == cluster.Stateful:
+		return Bound
+	case spec.Type == cluster.Batch && !spec.Preemptible:
+		return NotPreempted
+	case !h.Clearing:
+		return NotMoved
+	case !j.BearsLoss(t):
+		return Needed
+	}
+	if mode.KillingStopped {
+		return NotKilled
+	}
+	return Leaving
+}
+
 // evacuate asks what may be moved to leave the hosts that are to be cleared, of services as many as their jobs bear; it runs
 // again elsewhere. The core of a gang leaves as a whole: those that stayed would have their hosts for nothing until there is room for the
-// others. Work that may not be preempted finishes where it is, and what is bound to its host stays. While nothing is killed nothing is
+// others. When the drain's deadline has come all leave, and what is bound to the host waits for it. While nothing is killed nothing is
 // asked to leave.
 func evacuate(tx *Tx) error {
-	if tx.State().Mode().KillingStopped {
-		return nil
-	}
+	mode := tx.State().Mode()
 	for _, id := range tx.State().Clearing() {
 		h := tx.State().Host(id)
-		if h.Unreachable {
-			continue // nobody could tell them
-		}
 		var parted []*cluster.Job // gangs of which a member leaves, once each: tasks of a job stand side by side
 		for _, k := range h.Tasks {
 			t, j := tx.State().Task(k), tx.State().Job(k.Job())
-			if !movable(j.SpecFor(t)) || j.Stopping || t.State.Vacating() || !j.BearsLoss(t) {
+			if t.State.Vacating() || j.Stopping || StayOf(mode, tx.Now(), h, j, t) != Leaving {
 				continue
 			}
 			if err := tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonDrained, Restart: true}); err != nil {
@@ -35,9 +71,4 @@ func evacuate(tx *Tx) error {
 		}
 	}
 	return nil
-}
-
-// movable reports whether tasks of the job may run elsewhere because an operator wants it so.
-func movable(s *cluster.JobSpec) bool {
-	return s.Type == cluster.Stateless || s.Type == cluster.Batch && s.Preemptible
 }

@@ -12,7 +12,7 @@ import (
 const DefaultGangTimeout = 2 * time.Minute
 
 // Timers knows when something is due that no report will bring up: a run at its run-time limit, a gang that does not come
-// to run, the end of a back-off, a job past its deadline or kept for long enough. It is told of what changed and says what to look at; whether something is still to be
+// to run, the end of a back-off, a job past its deadline or kept for long enough, a host to be left. It is told of what changed and says what to look at; whether something is still to be
 // done about it Fire decides by the State, so that an alarm too many does no harm. Not safe for concurrent use.
 type Timers struct {
 	keep   time.Duration  // see NewTimers
@@ -47,6 +47,9 @@ func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool)
 			t.note(snap, task)
 		}
 	}
+	for _, id := range changes.Hosts {
+		t.noteHost(snap.Host(id))
+	}
 	if t.alarms.Len() > t.most {
 		t.noteAll(snap)
 	}
@@ -61,6 +64,9 @@ func (t *Timers) noteAll(snap *cluster.Snapshot) {
 	}
 	for task := range snap.Tasks(0) {
 		t.note(snap, task)
+	}
+	for _, id := range snap.Clearing() {
+		t.noteHost(snap.Host(id))
 	}
 	t.most = 2*t.alarms.Len() + snap.NumJobs() + snap.NumTasks() + 1000
 }
@@ -78,6 +84,13 @@ func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 	}
 	if task.NotBefore != 0 {
 		t.alarms.Set(task.NotBefore, task.Key)
+	}
+}
+
+// noteHost has one of the tasks on the host looked at when all have to leave it.
+func (t *Timers) noteHost(h *cluster.Host) {
+	if h != nil && h.ClearBy != 0 && len(h.Tasks) > 0 {
+		t.alarms.Set(h.ClearBy, h.Tasks[0])
 	}
 }
 
@@ -218,6 +231,9 @@ func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
 	}
 	if at := runEnds(t, j); at != 0 && tx.Now() >= at {
 		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonRunTime})
+	}
+	if h := tx.State().Host(t.Host); h != nil && h.Overdue(tx.Now()) {
+		return evacuate(tx)
 	}
 	return nil
 }

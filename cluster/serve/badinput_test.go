@@ -841,10 +841,10 @@ func TestBadRequests(t *testing.T) {
 			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "h"})
 			return err
 		}, codes.NotFound, "", "hosts are named shard/name"},
-		{"drain until", func() error {
-			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Deadline: durationpb.New(time.Hour)})
+		{"drain before now", func() error {
+			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Deadline: durationpb.New(-time.Second)})
 			return err
-		}, codes.Unimplemented, "deadline", "does not support"},
+		}, codes.InvalidArgument, "deadline", "is -1s: 0s to 8760h0m0s"},
 		{"drain with a novel", func() error {
 			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Reason: strings.Repeat("x", 1001)})
 			return err

@@ -201,7 +201,7 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 	}
 	p.Allocated.Ports = int64(len(h.PortsTaken))
 	if h.Draining {
-		p.Drain = &sluicev1.Drain{Reason: h.DrainReason}
+		p.Drain = &sluicev1.Drain{Reason: h.DrainReason, Move: h.Clearing, Deadline: timeTo(h.ClearBy)}
 		if !h.Unreachable {
 			p.Reason = h.DrainReason
 		}

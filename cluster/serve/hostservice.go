@@ -1,15 +1,22 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
+
+// maxDrain is how late the deadline of a drain may be.
+const maxDrain = 365 * 24 * time.Hour
 
 type hostService struct {
 	sluicev1.UnimplementedHostServiceServer
@@ -50,13 +57,13 @@ func matchHost(r *sluicev1.ListHostsRequest, h *cluster.Host) bool {
 }
 
 // GetHost implements sluicev1.HostServiceServer.
-func (a *hostService) GetHost(_ context.Context, r *sluicev1.GetHostRequest) (*sluicev1.GetHostResponse, error) {
+func (a *hostService) GetHost(ctx context.Context, r *sluicev1.GetHostRequest) (*sluicev1.GetHostResponse, error) {
 	s := a.s.Snapshot()
 	h, err := findHost(s, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.GetHostResponse{Host: a.measuredHost(s, h)}, nil
+	return &sluicev1.GetHostResponse{Host: a.wholeHost(ctx, s, h)}, nil
 }
 
 // hostTable is what is needed of a State or a Snapshot to find a host.
@@ -91,9 +98,63 @@ func (a *hostService) measuredHost(s *cluster.Snapshot, h *cluster.Host) *sluice
 	return p
 }
 
+// wholeHost is measuredHost with what keeps it from being drained.
+func (a *hostService) wholeHost(ctx context.Context, s *cluster.Snapshot, h *cluster.Host) *sluicev1.Host {
+	p := a.measuredHost(s, h)
+	if h.Draining {
+		p.Remaining = remaining(s, a.s.clock(), callOf(ctx).who.Sight(s), h)
+	}
+	return p
+}
+
+// remaining counts the tasks on a host that is being drained by job and by why they stay. Complexity: tasks · log tasks.
+func remaining(s *cluster.Snapshot, now cluster.Time, sees func(*cluster.Job) bool, h *cluster.Host) []*sluicev1.RemainingWork {
+	type kind struct {
+		job    string
+		reason sluicev1.StayReason
+	}
+	count := map[kind]uint32{}
+	for _, k := range h.Tasks {
+		t, j := s.Task(k), s.Job(k.Job())
+		if t == nil || t.Host != h.ID {
+			continue // the host may be older than the snapshot
+		}
+		of := kind{reason: stayReasonTo[rules.StayOf(s.Mode(), now, h, j, t)]}
+		if sees(j) {
+			of.job = string(j.Spec.Name)
+		}
+		count[of]++
+	}
+	kinds := slices.SortedFunc(maps.Keys(count), func(a, b kind) int {
+		return cmp.Or(strings.Compare(a.job, b.job), cmp.Compare(a.reason, b.reason))
+	})
+	list := make([]*sluicev1.RemainingWork, len(kinds))
+	for i, of := range kinds {
+		list[i] = &sluicev1.RemainingWork{Job: of.job, Tasks: count[of], Reason: of.reason}
+	}
+	return list
+}
+
+var stayReasonTo = [...]sluicev1.StayReason{
+	rules.Leaving:      sluicev1.StayReason_STAY_REASON_LEAVING,
+	rules.Unreached:    sluicev1.StayReason_STAY_REASON_UNREACHABLE,
+	rules.NotKilled:    sluicev1.StayReason_STAY_REASON_KILLING_STOPPED,
+	rules.LastOff:      sluicev1.StayReason_STAY_REASON_LAST_OFF,
+	rules.NotMoved:     sluicev1.StayReason_STAY_REASON_NOT_MOVED,
+	rules.Bound:        sluicev1.StayReason_STAY_REASON_BOUND,
+	rules.NotPreempted: sluicev1.StayReason_STAY_REASON_NOT_PREEMPTIBLE,
+	rules.Needed:       sluicev1.StayReason_STAY_REASON_AVAILABILITY,
+}
+
 // DrainHost implements sluicev1.HostServiceServer.
 func (a *hostService) DrainHost(ctx context.Context, r *sluicev1.DrainHostRequest) (*sluicev1.DrainHostResponse, error) {
-	host, err := a.setDrain(ctx, r.Name, cluster.HostDrain{Drain: true, Reason: r.Reason, Move: r.Move})
+	host, err := a.setDrain(ctx, r.Name, func(now cluster.Time) (wish cluster.HostDrain) {
+		wish = cluster.HostDrain{Drain: true, Reason: r.Reason, Move: r.Move}
+		if r.Deadline != nil {
+			wish.Deadline = now.Add(r.Deadline.AsDuration())
+		}
+		return wish
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +163,7 @@ func (a *hostService) DrainHost(ctx context.Context, r *sluicev1.DrainHostReques
 
 // ResumeHost implements sluicev1.HostServiceServer.
 func (a *hostService) ResumeHost(ctx context.Context, r *sluicev1.ResumeHostRequest) (*sluicev1.ResumeHostResponse, error) {
-	host, err := a.setDrain(ctx, r.Name, cluster.HostDrain{})
+	host, err := a.setDrain(ctx, r.Name, func(cluster.Time) cluster.HostDrain { return cluster.HostDrain{} })
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +192,7 @@ func (a *hostService) ForgetHost(ctx context.Context, r *sluicev1.ForgetHostRequ
 	return &sluicev1.ForgetHostResponse{Name: r.Name}, nil
 }
 
-func (a *hostService) setDrain(ctx context.Context, name string, wish cluster.HostDrain) (*sluicev1.Host, error) {
+func (a *hostService) setDrain(ctx context.Context, name string, wishAt func(now cluster.Time) cluster.HostDrain) (*sluicev1.Host, error) {
 	var after *cluster.Host
 	err := a.do(ctx, func(tx *Tx) error {
 		h, err := findHost(tx.State(), name)
@@ -139,7 +200,8 @@ func (a *hostService) setDrain(ctx context.Context, name string, wish cluster.Ho
 			return err
 		}
 		after = h
-		if h.Draining == wish.Drain && h.DrainReason == wish.Reason && h.Clearing == wish.Move {
+		wish := wishAt(tx.Now())
+		if h.Draining == wish.Drain && h.DrainReason == wish.Reason && h.Clearing == wish.Move && h.ClearBy == wish.Deadline {
 			return nil
 		}
 		wish.ID = h.ID
@@ -150,5 +212,5 @@ func (a *hostService) setDrain(ctx context.Context, name string, wish cluster.Ho
 	if err != nil {
 		return nil, err
 	}
-	return a.measuredHost(a.s.Snapshot(), after), nil
+	return a.wholeHost(ctx, a.s.Snapshot(), after), nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
@@ -331,6 +333,52 @@ func TestHosts(t *testing.T) {
 	got, err := a.hosts.GetHost(t.Context(), &sluicev1.GetHostRequest{Name: "s/h3"})
 	require.NoError(t, err)
 	require.Equal(t, int64(1000), got.Host.Capacity.Total.CpuMilli)
+}
+
+// A host that is being drained says what is still there and why; of jobs that the caller may not see only how many tasks. What is over by the
+// deadline leaves then.
+func TestWhatKeepsAHostFromBeingDrained(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.grant(t, cluster.Submitter, "ann", "root")
+	ops := a.as(t, "olga", "ops")
+	a.addHost(t, "s/h", 8)
+	events := []cluster.Event{&cluster.ModeSet{Mode: cluster.Mode{SchedulingStopped: true}}}
+	for uid, spec := range []*cluster.JobSpec{
+		{Name: "anns", Owner: "ann", Type: cluster.Stateless, Instances: 3},
+		{Name: "bobs", Owner: "bob", Type: cluster.Stateful, Instances: 1},
+		{Name: "more", Owner: "bob", Type: cluster.Batch, Instances: 1},
+	} {
+		spec.Pool = cluster.DefaultPool
+		events = append(events, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: cluster.JobUID(uid + 1), Spec: spec}}})
+		for i := range spec.Instances {
+			k := cluster.MakeTaskKey(cluster.JobUID(uid+1), i)
+			events = append(events, &cluster.Placed{Task: k, Run: 1, Host: "s/h"}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+		}
+	}
+	a.emit(t, events...)
+	seen := func(ctx context.Context) (lines []string) {
+		res, err := a.hosts.GetHost(ctx, &sluicev1.GetHostRequest{Name: "s/h"})
+		require.NoError(t, err)
+		for _, r := range res.Host.Remaining {
+			lines = append(lines, fmt.Sprintf("%d %s %s", r.Tasks, r.Job, strings.TrimPrefix(r.Reason.String(), "STAY_REASON_")))
+		}
+		return lines
+	}
+	require.Empty(t, seen(ops), "nobody drains it")
+	drained, err := a.hosts.DrainHost(ops, &sluicev1.DrainHostRequest{Name: "s/h", Move: true, Deadline: durationpb.New(time.Hour)})
+	require.NoError(t, err)
+	require.True(t, drained.Host.Drain.Move)
+	require.WithinDuration(t, time.Now().Add(time.Hour), drained.Host.Drain.Deadline.AsTime(), time.Minute)
+	require.Len(t, drained.Host.Remaining, 4)
+	require.Equal(t, []string{"1 anns LEAVING", "2 anns AVAILABILITY", "1 bobs BOUND", "1 more NOT_PREEMPTIBLE"}, seen(ops))
+	require.Equal(t, []string{"1  BOUND", "1  NOT_PREEMPTIBLE", "1 anns LEAVING", "2 anns AVAILABILITY"}, seen(a.as(t, "ann")))
+	list, err := a.hosts.ListHosts(ops, &sluicev1.ListHostsRequest{})
+	require.NoError(t, err)
+	require.Empty(t, list.Hosts[0].Remaining)
+
+	_, err = a.hosts.DrainHost(ops, &sluicev1.DrainHostRequest{Name: "s/h", Deadline: durationpb.New(0)})
+	require.NoError(t, err)
+	require.Equal(t, []string{"3 anns LEAVING", "1 bobs LEAVING", "1 more LEAVING"}, seen(ops))
 }
 
 // A host that is gone for good is forgotten once nothing is known to run there, and with the last one its shard.

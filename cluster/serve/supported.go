@@ -111,7 +111,7 @@ var supported = fieldSet(map[string]string{
 
 	"ListHostsRequest":  "shard states rack zone attributes page_size page_token",
 	"GetHostRequest":    "name",
-	"DrainHostRequest":  "name reason move",
+	"DrainHostRequest":  "name reason move deadline",
 	"ResumeHostRequest": "name",
 	"ForgetHostRequest": "name",
 

@@ -100,6 +100,7 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 	case *sluicev1.DrainHostRequest:
 		checkRequired(r.Name, "name", v)
 		checkText(r.Reason, "reason", maxReason, v)
+		durationFrom(r.Deadline, 0, maxDrain, "deadline", v)
 	case *sluicev1.GetHostRequest, *sluicev1.ResumeHostRequest, *sluicev1.ForgetHostRequest,
 		*sluicev1.GetVolumeRequest, *sluicev1.DeleteVolumeRequest:
 		checkRequired(r.(nameRequest).GetName(), "name", v)

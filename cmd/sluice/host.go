@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -76,6 +81,9 @@ func newHostGetCommand(a *app) *cobra.Command {
 
 func hostProperties(w io.Writer, h *sluicev1.Host) {
 	properties(w, words.HostProperties(h)...)
+	for _, r := range words.Remaining(h) {
+		fmt.Fprintf(w, "still here: %s\n", r)
+	}
 	for _, n := range h.GetNotes() {
 		fmt.Fprintf(w, "note: %s\n", words.Visible(n, ""))
 	}
@@ -83,26 +91,76 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 
 func newHostDrainCommand(a *app) *cobra.Command {
 	req := &sluicev1.DrainHostRequest{}
+	var deadline time.Duration
+	var wait bool
 	cmd := &cobra.Command{
 		Use:   "drain NAME...",
 		Short: "Place nothing more on hosts, and let finish what runs there",
-		Args:  atLeastOneName,
+		Long: `Place nothing more on hosts, and let finish what runs there. With --move, what
+may be moved leaves: of services as many instances at a time as may be
+unavailable, of batch jobs those that are preemptible. At the --deadline all
+leave that are still there, whatever they are. It says what stays, and why.`,
+		Args: atLeastOneName,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			return each(cmd.Context(), args, func(name string) error {
+			if cmd.Flags().Changed("deadline") {
+				req.Deadline = durationpb.New(deadline)
+			}
+			drained := func(name string) (*sluicev1.Host, error) {
 				req.Name = name
 				res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
+				return res.GetHost(), err
+			}
+			if wait {
+				if err := each(cmd.Context(), args, func(name string) error { _, err := drained(name); return err }); err != nil {
+					return err
+				}
+				drained = func(name string) (*sluicev1.Host, error) { return a.waitForDrain(cmd.Context(), c, name) }
+			}
+			return each(cmd.Context(), args, func(name string) error {
+				h, err := drained(name)
 				if err != nil {
 					return err
 				}
-				return a.showHostState(len(args), res.GetHost())
+				return a.showHostState(len(args), h)
 			})
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Reason, "reason", "", "for people")
 	f.BoolVar(&req.Move, "move", false, "move away what may be moved, within the jobs' availability")
+	f.DurationVar(&deadline, "deadline", 0, "after this time, such as 1h, all leave, whatever they are; 0s is at once (default: never)")
+	f.BoolVar(&wait, "wait", false, "wait until the hosts are drained, showing what is still there; exit code 4 if one is resumed")
 	return cmd
 }
+
+// waitForDrain waits until nothing is left on a host that is being drained, showing what is, and returns the host as it is then. It fails if the
+// host is resumed.
+func (a *app) waitForDrain(ctx context.Context, c *client, name string) (*sluicev1.Host, error) {
+	p := newProgress(a.err)
+	defer p.end()
+	c.notes = p
+	for {
+		res, err := call(ctx, c, c.hosts.GetHost, &sluicev1.GetHostRequest{Name: name})
+		h := res.GetHost()
+		switch {
+		case err != nil:
+			return nil, err
+		case h.GetDrain() == nil:
+			return nil, exitError{exitJobFailed, fmt.Errorf("host %s has been resumed", name)}
+		case h.GetTasks() == 0:
+			return h, nil
+		}
+		p.show("host "+name+": "+strings.Join(words.Remaining(h), "; "), time.Now())
+		select {
+		case <-ctx.Done():
+			return nil, c.describe(status.FromContextError(ctx.Err()).Err())
+		case <-time.After(drainLook):
+		}
+	}
+}
+
+// drainLook is how long a command that waits for a drain waits until it looks again.
+const drainLook = 500 * time.Millisecond
 
 func newHostResumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -144,5 +202,8 @@ manager that reports one again brings it back.`,
 func (a *app) showHostState(of int, h *sluicev1.Host) error {
 	return a.showOne(of, h, func(w io.Writer) {
 		fmt.Fprintf(w, "host %s is %s, tasks on it: %d\n", h.GetName(), words.HostState(h.GetState()), h.GetTasks())
+		for _, r := range words.Remaining(h) {
+			fmt.Fprintf(w, "  %s\n", r)
+		}
 	})
 }

@@ -22,6 +22,54 @@ func TestStopWhereTheWaitFails(t *testing.T) {
 	require.Equal(t, answer{exitRefused, "job a is killing\n", "sluice: nobody may watch\n"}, try(t, "", "job", "stop", "a", "--wait"))
 }
 
+// Who waits for a drain sees what is still there and why, until nothing is; a host that is resumed will not be drained.
+func TestWaitForADrain(t *testing.T) {
+	noSettings(t)
+	rest := func(tasks uint32, why sluicev1.StayReason) *sluicev1.RemainingWork {
+		return &sluicev1.RemainingWork{Job: "web", Tasks: tasks, Reason: why}
+	}
+	full := &sluicev1.Host{Name: "s/h", Tasks: 3, State: sluicev1.HostState_HOST_STATE_DRAINING, Drain: &sluicev1.Drain{}, Remaining: []*sluicev1.RemainingWork{
+		rest(1, sluicev1.StayReason_STAY_REASON_LEAVING), rest(2, sluicev1.StayReason_STAY_REASON_AVAILABILITY),
+	}}
+	empty := &sluicev1.Host{Name: "s/h", State: sluicev1.HostState_HOST_STATE_DRAINED, Drain: &sluicev1.Drain{}}
+	const leaving, stay = "1 task of job web: leaving", "2 tasks of job web: no more of its job may be unavailable (max_unavailable_instances)"
+	waits := "host s/h: " + leaving + "; " + stay + "\n"
+	for _, c := range []struct {
+		args []string
+		then *sluicev1.Host
+		want answer
+	}{
+		{nil, empty, answer{exitOK, "host s/h is draining, tasks on it: 3\n  " + leaving + "\n  " + stay + "\n", ""}},
+		{[]string{"--wait"}, empty, answer{exitOK, "host s/h is drained, tasks on it: 0\n", waits}},
+		{[]string{"--wait"}, &sluicev1.Host{Name: "s/h", Tasks: 1}, answer{exitJobFailed, "", waits + "sluice: host s/h has been resumed\n"}},
+	} {
+		t.Setenv("SLUICE_SERVER", serveFake(t, func(s grpc.ServiceRegistrar) {
+			sluicev1.RegisterHostServiceServer(s, &emptying{is: []*sluicev1.Host{full, full, c.then}})
+		}))
+		require.Equal(t, c.want, try(t, "", append([]string{"host", "drain", "s/h", "--move"}, c.args...)...))
+	}
+}
+
+// emptying is a host that is being drained, as it is each time that somebody asks.
+type emptying struct {
+	sluicev1.UnimplementedHostServiceServer
+	is []*sluicev1.Host
+}
+
+func (e *emptying) next() *sluicev1.Host {
+	h := e.is[0]
+	e.is = e.is[1:]
+	return h
+}
+
+func (e *emptying) DrainHost(context.Context, *sluicev1.DrainHostRequest) (*sluicev1.DrainHostResponse, error) {
+	return &sluicev1.DrainHostResponse{Host: e.next()}, nil
+}
+
+func (e *emptying) GetHost(context.Context, *sluicev1.GetHostRequest) (*sluicev1.GetHostResponse, error) {
+	return &sluicev1.GetHostResponse{Host: e.next()}, nil
+}
+
 // Who waits for the end of jobs is told of the first task that does not hear of it, once there is one.
 func TestWhatCannotBeToldToEnd(t *testing.T) {
 	at := func(instance uint32, host string) *sluicev1.Task {

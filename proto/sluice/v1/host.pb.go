@@ -79,6 +79,83 @@ func (HostState) EnumDescriptor() ([]byte, []int) {
 	return file_sluice_v1_host_proto_rawDescGZIP(), []int{0}
 }
 
+// Why a task is still on a host that is being drained.
+type StayReason int32
+
+const (
+	StayReason_STAY_REASON_UNSPECIFIED StayReason = 0
+	// It has been asked to end, or is about to be.
+	StayReason_STAY_REASON_LEAVING StayReason = 1
+	// The host is unreachable: nobody can tell it to end.
+	StayReason_STAY_REASON_UNREACHABLE StayReason = 2
+	// The cluster's mode has nothing killed.
+	StayReason_STAY_REASON_KILLING_STOPPED StayReason = 3
+	// A daemon. It stops when all others have left.
+	StayReason_STAY_REASON_LAST_OFF StayReason = 4
+	// What it has is on this host only, as of a stateful job. Somebody has to stop it.
+	StayReason_STAY_REASON_BOUND StayReason = 5
+	// It may not be preempted, and runs to its end.
+	StayReason_STAY_REASON_NOT_PREEMPTIBLE StayReason = 6
+	// It might move, but the drain moves nothing.
+	StayReason_STAY_REASON_NOT_MOVED StayReason = 7
+	// Of its job no more instances may be unavailable
+	// (max_unavailable_instances). It leaves when those that left run elsewhere.
+	StayReason_STAY_REASON_AVAILABILITY StayReason = 8
+)
+
+// Enum value maps for StayReason.
+var (
+	StayReason_name = map[int32]string{
+		0: "STAY_REASON_UNSPECIFIED",
+		1: "STAY_REASON_LEAVING",
+		2: "STAY_REASON_UNREACHABLE",
+		3: "STAY_REASON_KILLING_STOPPED",
+		4: "STAY_REASON_LAST_OFF",
+		5: "STAY_REASON_BOUND",
+		6: "STAY_REASON_NOT_PREEMPTIBLE",
+		7: "STAY_REASON_NOT_MOVED",
+		8: "STAY_REASON_AVAILABILITY",
+	}
+	StayReason_value = map[string]int32{
+		"STAY_REASON_UNSPECIFIED":     0,
+		"STAY_REASON_LEAVING":         1,
+		"STAY_REASON_UNREACHABLE":     2,
+		"STAY_REASON_KILLING_STOPPED": 3,
+		"STAY_REASON_LAST_OFF":        4,
+		"STAY_REASON_BOUND":           5,
+		"STAY_REASON_NOT_PREEMPTIBLE": 6,
+		"STAY_REASON_NOT_MOVED":       7,
+		"STAY_REASON_AVAILABILITY":    8,
+	}
+)
+
+func (x StayReason) Enum() *StayReason {
+	p := new(StayReason)
+	*p = x
+	return p
+}
+
+func (x StayReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StayReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_sluice_v1_host_proto_enumTypes[1].Descriptor()
+}
+
+func (StayReason) Type() protoreflect.EnumType {
+	return &file_sluice_v1_host_proto_enumTypes[1]
+}
+
+func (x StayReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StayReason.Descriptor instead.
+func (StayReason) EnumDescriptor() ([]byte, []int) {
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{1}
+}
+
 type Host struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// shard/name; unique in the cluster.
@@ -104,8 +181,11 @@ type Host struct {
 	Reason    string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the tasks in allocated were measured to leave unused, with a margin
 	// taken off, and what revocable tasks have of it. Unset: nothing.
-	Slack         *ResourceVector `protobuf:"bytes,15,opt,name=slack,proto3" json:"slack,omitempty"`
-	Lent          *ResourceVector `protobuf:"bytes,16,opt,name=lent,proto3" json:"lent,omitempty"`
+	Slack *ResourceVector `protobuf:"bytes,15,opt,name=slack,proto3" json:"slack,omitempty"`
+	Lent  *ResourceVector `protobuf:"bytes,16,opt,name=lent,proto3" json:"lent,omitempty"`
+	// What is still on a host that is being drained, and why; by name of the job.
+	// Only where one host is asked for, drained or resumed.
+	Remaining     []*RemainingWork `protobuf:"bytes,17,rep,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,11 +332,20 @@ func (x *Host) GetLent() *ResourceVector {
 	return nil
 }
 
+func (x *Host) GetRemaining() []*RemainingWork {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
 type Drain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: none.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When all leave that are still there. Unset: never.
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Reason   string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What may be moved is.
+	Move          bool `protobuf:"varint,3,opt,name=move,proto3" json:"move,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +394,75 @@ func (x *Drain) GetReason() string {
 	return ""
 }
 
+func (x *Drain) GetMove() bool {
+	if x != nil {
+		return x.Move
+	}
+	return false
+}
+
+// Tasks of a job that are still on a host that is being drained.
+type RemainingWork struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: of jobs that the caller may not see.
+	Job           string     `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Tasks         uint32     `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Reason        StayReason `protobuf:"varint,3,opt,name=reason,proto3,enum=sluice.v1.StayReason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemainingWork) Reset() {
+	*x = RemainingWork{}
+	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemainingWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemainingWork) ProtoMessage() {}
+
+func (x *RemainingWork) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemainingWork.ProtoReflect.Descriptor instead.
+func (*RemainingWork) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RemainingWork) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *RemainingWork) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *RemainingWork) GetReason() StayReason {
+	if x != nil {
+		return x.Reason
+	}
+	return StayReason_STAY_REASON_UNSPECIFIED
+}
+
 type HostStateCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         HostState              `protobuf:"varint,1,opt,name=state,proto3,enum=sluice.v1.HostState" json:"state,omitempty"`
@@ -315,7 +473,7 @@ type HostStateCount struct {
 
 func (x *HostStateCount) Reset() {
 	*x = HostStateCount{}
-	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	mi := &file_sluice_v1_host_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +485,7 @@ func (x *HostStateCount) String() string {
 func (*HostStateCount) ProtoMessage() {}
 
 func (x *HostStateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	mi := &file_sluice_v1_host_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +498,7 @@ func (x *HostStateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostStateCount.ProtoReflect.Descriptor instead.
 func (*HostStateCount) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostStateCount) GetState() HostState {
@@ -375,7 +533,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[3]
+	mi := &file_sluice_v1_host_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +545,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[3]
+	mi := &file_sluice_v1_host_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +558,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{3}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListHostsRequest) GetShard() string {
@@ -462,7 +620,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[4]
+	mi := &file_sluice_v1_host_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +632,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[4]
+	mi := &file_sluice_v1_host_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +645,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{4}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListHostsResponse) GetHosts() []*Host {
@@ -513,7 +671,7 @@ type GetHostRequest struct {
 
 func (x *GetHostRequest) Reset() {
 	*x = GetHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[5]
+	mi := &file_sluice_v1_host_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +683,7 @@ func (x *GetHostRequest) String() string {
 func (*GetHostRequest) ProtoMessage() {}
 
 func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[5]
+	mi := &file_sluice_v1_host_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +696,7 @@ func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostRequest.ProtoReflect.Descriptor instead.
 func (*GetHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetHostRequest) GetName() string {
@@ -557,7 +715,7 @@ type GetHostResponse struct {
 
 func (x *GetHostResponse) Reset() {
 	*x = GetHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[6]
+	mi := &file_sluice_v1_host_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +727,7 @@ func (x *GetHostResponse) String() string {
 func (*GetHostResponse) ProtoMessage() {}
 
 func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[6]
+	mi := &file_sluice_v1_host_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +740,7 @@ func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostResponse.ProtoReflect.Descriptor instead.
 func (*GetHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetHostResponse) GetHost() *Host {
@@ -599,7 +757,9 @@ type DrainHostRequest struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Move away what may be moved, within the jobs' availability.
 	Move bool `protobuf:"varint,3,opt,name=move,proto3" json:"move,omitempty"`
-	// After this time what still runs is ended, whatever it is. For later.
+	// After this time, 0 to 365 days, what still runs is ended, whatever it is and
+	// however many its jobs can miss, and runs again elsewhere; what is bound to
+	// the host waits for it. Unset: never. Draining again counts anew.
 	Deadline      *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -607,7 +767,7 @@ type DrainHostRequest struct {
 
 func (x *DrainHostRequest) Reset() {
 	*x = DrainHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[7]
+	mi := &file_sluice_v1_host_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +779,7 @@ func (x *DrainHostRequest) String() string {
 func (*DrainHostRequest) ProtoMessage() {}
 
 func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[7]
+	mi := &file_sluice_v1_host_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +792,7 @@ func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostRequest.ProtoReflect.Descriptor instead.
 func (*DrainHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DrainHostRequest) GetName() string {
@@ -672,7 +832,7 @@ type DrainHostResponse struct {
 
 func (x *DrainHostResponse) Reset() {
 	*x = DrainHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[8]
+	mi := &file_sluice_v1_host_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +844,7 @@ func (x *DrainHostResponse) String() string {
 func (*DrainHostResponse) ProtoMessage() {}
 
 func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[8]
+	mi := &file_sluice_v1_host_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +857,7 @@ func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostResponse.ProtoReflect.Descriptor instead.
 func (*DrainHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DrainHostResponse) GetHost() *Host {
@@ -716,7 +876,7 @@ type ResumeHostRequest struct {
 
 func (x *ResumeHostRequest) Reset() {
 	*x = ResumeHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[9]
+	mi := &file_sluice_v1_host_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +888,7 @@ func (x *ResumeHostRequest) String() string {
 func (*ResumeHostRequest) ProtoMessage() {}
 
 func (x *ResumeHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[9]
+	mi := &file_sluice_v1_host_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +901,7 @@ func (x *ResumeHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeHostRequest.ProtoReflect.Descriptor instead.
 func (*ResumeHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeHostRequest) GetName() string {
@@ -760,7 +920,7 @@ type ResumeHostResponse struct {
 
 func (x *ResumeHostResponse) Reset() {
 	*x = ResumeHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[10]
+	mi := &file_sluice_v1_host_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +932,7 @@ func (x *ResumeHostResponse) String() string {
 func (*ResumeHostResponse) ProtoMessage() {}
 
 func (x *ResumeHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[10]
+	mi := &file_sluice_v1_host_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +945,7 @@ func (x *ResumeHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeHostResponse.ProtoReflect.Descriptor instead.
 func (*ResumeHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResumeHostResponse) GetHost() *Host {
@@ -804,7 +964,7 @@ type ForgetHostRequest struct {
 
 func (x *ForgetHostRequest) Reset() {
 	*x = ForgetHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[11]
+	mi := &file_sluice_v1_host_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +976,7 @@ func (x *ForgetHostRequest) String() string {
 func (*ForgetHostRequest) ProtoMessage() {}
 
 func (x *ForgetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[11]
+	mi := &file_sluice_v1_host_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +989,7 @@ func (x *ForgetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHostRequest.ProtoReflect.Descriptor instead.
 func (*ForgetHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForgetHostRequest) GetName() string {
@@ -848,7 +1008,7 @@ type ForgetHostResponse struct {
 
 func (x *ForgetHostResponse) Reset() {
 	*x = ForgetHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[12]
+	mi := &file_sluice_v1_host_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1020,7 @@ func (x *ForgetHostResponse) String() string {
 func (*ForgetHostResponse) ProtoMessage() {}
 
 func (x *ForgetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[12]
+	mi := &file_sluice_v1_host_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1033,7 @@ func (x *ForgetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHostResponse.ProtoReflect.Descriptor instead.
 func (*ForgetHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForgetHostResponse) GetName() string {
@@ -887,7 +1047,7 @@ var File_sluice_v1_host_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xda\x04\n" +
+	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\x92\x05\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\tR\x05shard\x12\x12\n" +
@@ -908,10 +1068,16 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"state_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstateTime\x12\x16\n" +
 	"\x06reason\x18\x0e \x01(\tR\x06reason\x12/\n" +
 	"\x05slack\x18\x0f \x01(\v2\x19.sluice.v1.ResourceVectorR\x05slack\x12-\n" +
-	"\x04lent\x18\x10 \x01(\v2\x19.sluice.v1.ResourceVectorR\x04lent\"W\n" +
+	"\x04lent\x18\x10 \x01(\v2\x19.sluice.v1.ResourceVectorR\x04lent\x126\n" +
+	"\tremaining\x18\x11 \x03(\v2\x18.sluice.v1.RemainingWorkR\tremaining\"k\n" +
 	"\x05Drain\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"R\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04move\x18\x03 \x01(\bR\x04move\"f\n" +
+	"\rRemainingWork\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12-\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x15.sluice.v1.StayReasonR\x06reason\"R\n" +
 	"\x0eHostStateCount\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.sluice.v1.HostStateR\x05state\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"\xd9\x02\n" +
@@ -958,7 +1124,18 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\rHOST_STATE_UP\x10\x01\x12\x17\n" +
 	"\x13HOST_STATE_DRAINING\x10\x02\x12\x16\n" +
 	"\x12HOST_STATE_DRAINED\x10\x03\x12\x1a\n" +
-	"\x16HOST_STATE_UNREACHABLE\x10\x042\xf5\x02\n" +
+	"\x16HOST_STATE_UNREACHABLE\x10\x04*\x8b\x02\n" +
+	"\n" +
+	"StayReason\x12\x1b\n" +
+	"\x17STAY_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13STAY_REASON_LEAVING\x10\x01\x12\x1b\n" +
+	"\x17STAY_REASON_UNREACHABLE\x10\x02\x12\x1f\n" +
+	"\x1bSTAY_REASON_KILLING_STOPPED\x10\x03\x12\x18\n" +
+	"\x14STAY_REASON_LAST_OFF\x10\x04\x12\x15\n" +
+	"\x11STAY_REASON_BOUND\x10\x05\x12\x1f\n" +
+	"\x1bSTAY_REASON_NOT_PREEMPTIBLE\x10\x06\x12\x19\n" +
+	"\x15STAY_REASON_NOT_MOVED\x10\a\x12\x1c\n" +
+	"\x18STAY_REASON_AVAILABILITY\x10\b2\xf5\x02\n" +
 	"\vHostService\x12F\n" +
 	"\tListHosts\x12\x1b.sluice.v1.ListHostsRequest\x1a\x1c.sluice.v1.ListHostsResponse\x12@\n" +
 	"\aGetHost\x12\x19.sluice.v1.GetHostRequest\x1a\x1a.sluice.v1.GetHostResponse\x12F\n" +
@@ -980,64 +1157,68 @@ func file_sluice_v1_host_proto_rawDescGZIP() []byte {
 	return file_sluice_v1_host_proto_rawDescData
 }
 
-var file_sluice_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_sluice_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_sluice_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: sluice.v1.HostState
-	(*Host)(nil),                  // 1: sluice.v1.Host
-	(*Drain)(nil),                 // 2: sluice.v1.Drain
-	(*HostStateCount)(nil),        // 3: sluice.v1.HostStateCount
-	(*ListHostsRequest)(nil),      // 4: sluice.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 5: sluice.v1.ListHostsResponse
-	(*GetHostRequest)(nil),        // 6: sluice.v1.GetHostRequest
-	(*GetHostResponse)(nil),       // 7: sluice.v1.GetHostResponse
-	(*DrainHostRequest)(nil),      // 8: sluice.v1.DrainHostRequest
-	(*DrainHostResponse)(nil),     // 9: sluice.v1.DrainHostResponse
-	(*ResumeHostRequest)(nil),     // 10: sluice.v1.ResumeHostRequest
-	(*ResumeHostResponse)(nil),    // 11: sluice.v1.ResumeHostResponse
-	(*ForgetHostRequest)(nil),     // 12: sluice.v1.ForgetHostRequest
-	(*ForgetHostResponse)(nil),    // 13: sluice.v1.ForgetHostResponse
-	nil,                           // 14: sluice.v1.ListHostsRequest.AttributesEntry
-	(*Attribute)(nil),             // 15: sluice.v1.Attribute
-	(*Capacity)(nil),              // 16: sluice.v1.Capacity
-	(*ResourceVector)(nil),        // 17: sluice.v1.ResourceVector
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(StayReason)(0),               // 1: sluice.v1.StayReason
+	(*Host)(nil),                  // 2: sluice.v1.Host
+	(*Drain)(nil),                 // 3: sluice.v1.Drain
+	(*RemainingWork)(nil),         // 4: sluice.v1.RemainingWork
+	(*HostStateCount)(nil),        // 5: sluice.v1.HostStateCount
+	(*ListHostsRequest)(nil),      // 6: sluice.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 7: sluice.v1.ListHostsResponse
+	(*GetHostRequest)(nil),        // 8: sluice.v1.GetHostRequest
+	(*GetHostResponse)(nil),       // 9: sluice.v1.GetHostResponse
+	(*DrainHostRequest)(nil),      // 10: sluice.v1.DrainHostRequest
+	(*DrainHostResponse)(nil),     // 11: sluice.v1.DrainHostResponse
+	(*ResumeHostRequest)(nil),     // 12: sluice.v1.ResumeHostRequest
+	(*ResumeHostResponse)(nil),    // 13: sluice.v1.ResumeHostResponse
+	(*ForgetHostRequest)(nil),     // 14: sluice.v1.ForgetHostRequest
+	(*ForgetHostResponse)(nil),    // 15: sluice.v1.ForgetHostResponse
+	nil,                           // 16: sluice.v1.ListHostsRequest.AttributesEntry
+	(*Attribute)(nil),             // 17: sluice.v1.Attribute
+	(*Capacity)(nil),              // 18: sluice.v1.Capacity
+	(*ResourceVector)(nil),        // 19: sluice.v1.ResourceVector
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_sluice_v1_host_proto_depIdxs = []int32{
-	15, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
-	16, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
-	17, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
-	17, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
+	17, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
+	18, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
+	19, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
+	19, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
 	0,  // 4: sluice.v1.Host.state:type_name -> sluice.v1.HostState
-	2,  // 5: sluice.v1.Host.drain:type_name -> sluice.v1.Drain
-	18, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
-	17, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
-	17, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
-	18, // 9: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 10: sluice.v1.HostStateCount.state:type_name -> sluice.v1.HostState
-	0,  // 11: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
-	14, // 12: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
-	1,  // 13: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
-	1,  // 14: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
-	19, // 15: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 16: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
-	1,  // 17: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
-	4,  // 18: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
-	6,  // 19: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
-	8,  // 20: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
-	10, // 21: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
-	12, // 22: sluice.v1.HostService.ForgetHost:input_type -> sluice.v1.ForgetHostRequest
-	5,  // 23: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
-	7,  // 24: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
-	9,  // 25: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
-	11, // 26: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
-	13, // 27: sluice.v1.HostService.ForgetHost:output_type -> sluice.v1.ForgetHostResponse
-	23, // [23:28] is the sub-list for method output_type
-	18, // [18:23] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	3,  // 5: sluice.v1.Host.drain:type_name -> sluice.v1.Drain
+	20, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
+	19, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
+	19, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
+	4,  // 9: sluice.v1.Host.remaining:type_name -> sluice.v1.RemainingWork
+	20, // 10: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 11: sluice.v1.RemainingWork.reason:type_name -> sluice.v1.StayReason
+	0,  // 12: sluice.v1.HostStateCount.state:type_name -> sluice.v1.HostState
+	0,  // 13: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
+	16, // 14: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
+	2,  // 15: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
+	2,  // 16: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
+	21, // 17: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
+	2,  // 18: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
+	2,  // 19: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
+	6,  // 20: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
+	8,  // 21: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
+	10, // 22: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
+	12, // 23: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
+	14, // 24: sluice.v1.HostService.ForgetHost:input_type -> sluice.v1.ForgetHostRequest
+	7,  // 25: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
+	9,  // 26: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
+	11, // 27: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
+	13, // 28: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
+	15, // 29: sluice.v1.HostService.ForgetHost:output_type -> sluice.v1.ForgetHostResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_host_proto_init() }
@@ -1046,14 +1227,14 @@ func file_sluice_v1_host_proto_init() {
 		return
 	}
 	file_sluice_v1_resources_proto_init()
-	file_sluice_v1_host_proto_msgTypes[3].OneofWrappers = []any{}
+	file_sluice_v1_host_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_host_proto_rawDesc), len(file_sluice_v1_host_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   14,
+			NumEnums:      2,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -83,6 +83,9 @@ func host(v *visit) (*page, error) {
 		return nil, err
 	}
 	parts := []part{{Properties: propertiesOf(words.HostProperties(h))}}
+	if rest := words.Remaining(h); len(rest) > 0 {
+		parts = append(parts, part{Heading: "Still here", Text: strings.Join(rest, "\n")})
+	}
 	if notes := h.GetNotes(); len(notes) > 0 {
 		parts = append(parts, part{Heading: "Notes of the host manager", Text: words.Visible(strings.Join(notes, "\n"), "\n")})
 	}

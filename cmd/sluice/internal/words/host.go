@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,7 @@ func HostProperties(h *sluicev1.Host) []Property {
 		{"since", Time(h.GetStateTime())},
 		{"reason", h.GetReason()},
 		{"drain", drain},
+		{"all leave at", Time(h.GetDrain().GetDeadline())},
 		{"shard", h.GetShard()},
 		{"rack", h.GetRack()},
 		{"zone", h.GetZone()},
@@ -79,4 +81,27 @@ func HostProperties(h *sluicev1.Host) []Property {
 		{"used", Resources(h.GetUsed())},
 		{"tasks", strconv.Itoa(int(h.GetTasks()))},
 	}
+}
+
+// Remaining says what is still on a host that is being drained, and why, in a line for each job and reason.
+func Remaining(h *sluicev1.Host) (lines []string) {
+	for _, r := range h.GetRemaining() {
+		of := "of jobs that you may not see"
+		if r.GetJob() != "" {
+			of = "of job " + r.GetJob()
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s", Number(int(r.GetTasks()), "task"), of, stays[r.GetReason()]))
+	}
+	return lines
+}
+
+var stays = map[sluicev1.StayReason]string{
+	sluicev1.StayReason_STAY_REASON_LEAVING:         "leaving",
+	sluicev1.StayReason_STAY_REASON_UNREACHABLE:     "the host is unreachable, so nobody can tell it to end",
+	sluicev1.StayReason_STAY_REASON_KILLING_STOPPED: "the cluster's mode has nothing killed",
+	sluicev1.StayReason_STAY_REASON_LAST_OFF:        "a daemon, which stops when all others have left",
+	sluicev1.StayReason_STAY_REASON_NOT_MOVED:       "this drain moves nothing (--move does)",
+	sluicev1.StayReason_STAY_REASON_BOUND:           "bound to this host by what it keeps here; it leaves if you stop it",
+	sluicev1.StayReason_STAY_REASON_NOT_PREEMPTIBLE: "runs to its end, as its job is not preemptible",
+	sluicev1.StayReason_STAY_REASON_AVAILABILITY:    "no more of its job may be unavailable (max_unavailable_instances)",
 }
