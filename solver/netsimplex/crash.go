@@ -1,6 +1,7 @@
 package netsimplex
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -9,14 +10,17 @@ import (
 )
 
 // crash chooses the first basis. Where most arcs have room for all flow, it is one of cheapest paths to the
-// ends. Where all flow ends at one node, it is one of paths to that, unless most flow would wait on it.
-// Elsewhere, and for nodes without a path, artificial arcs do: pivots between trees that are deep from the
-// beginning cost what they spare. It returns the one end if flow on paths to it may not fit, else none.
+// ends. Where all flow ends at one node, it is one of what sources choose one after the other, or one of paths
+// to the end, unless most flow would wait on it. Elsewhere, and for nodes without a path, artificial arcs do:
+// pivots between trees that are deep from the beginning cost what they spare. It returns the one end if flow on paths to it may not fit, else none.
 func (s *simplex[C]) crash() int32 {
 	if s.byDistance() {
 		return none
 	}
 	end := s.onlyEnd()
+	if end != none && s.layered() && s.bySources(end) {
+		return end
+	}
 	if end != none && (!s.pays() || !s.byOrder(end)) {
 		if s.byBreadth(end); s.waits(end) {
 			s.abandon()
@@ -341,4 +345,138 @@ func (s *simplex[C]) onlyEnd() int32 {
 		}
 	}
 	return end
+}
+
+// bySources has the sources, one after the other, send what they have by the cheapest arcs to nodes from which
+// arcs to the end have room, and makes a tree of that (the row minimum start of Glover et al., see open). A
+// source hangs by the arc that it would take next, and a node that it filled hangs by the arc from it. So the
+// node's price is what the source would pay before it went elsewhere, as in an auction (D. P. Bertsekas, The
+// auction algorithm, Annals of Operations Research 14, 1988), and most prices are right at once. Whom a source
+// hangs by is filled later than those that hang by it, if at all; so there is no cycle. If more than hardly any
+// node is filled, bySources reports false and has done nothing: the tree would be deep, and most of the flow
+// have to be moved again, since those that come first take what others need more.
+func (s *simplex[C]) bySources(end int32) bool {
+	w := s.waysTo(end)
+	for u := range s.root {
+		if id := s.idAt[u]; s.nodes[u].size > 0 && len(s.net.In(id)) == 0 {
+			s.send(u, s.net.Supply(id), w)
+		}
+		if hardly*w.full > w.nodes {
+			s.abandon()
+			return false
+		}
+	}
+	return true
+}
+
+// ways is how nodes reach the end by one arc.
+type ways struct {
+	arcs []outlet // by node, then by cost
+	next []int32  // by node: which of arcs takes the next unit
+	open []way    // by node, and of the end: what that costs, and its room
+	// How many nodes there are that have an arc to the end, and how many of them are filled.
+	nodes, full int
+}
+
+type outlet struct {
+	cost       int64
+	node, slot int32
+}
+
+type way struct{ price, room int64 }
+
+// waysTo hangs all nodes but sources that have an arc to the end by the cheapest.
+func (s *simplex[C]) waysTo(end int32) *ways {
+	w := &ways{next: s.child, open: make([]way, len(s.nodes))}
+	for _, ref := range s.net.In(s.idAt[end]) {
+		if s.net.Open(ref.Arc) && len(s.net.In(ref.Node)) > 0 && s.placeOf[ref.Node] != end {
+			w.arcs = append(w.arcs, outlet{int64(ref.Cost), s.placeOf[ref.Node], s.slotOf[ref.Arc]})
+		}
+	}
+	slices.SortFunc(w.arcs, func(a, b outlet) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.cost, b.cost), cmp.Compare(a.slot, b.slot))
+	})
+	for i, a := range w.arcs {
+		if i == 0 || a.node != w.arcs[i-1].node {
+			s.hang(a.node, end, a.slot)
+			w.next[a.node], w.open[a.node] = int32(i), way{a.cost, s.bound(a.slot).width()}
+			w.nodes++
+		}
+	}
+	w.open[end].room = flowgraph.Infinite
+	return w
+}
+
+// hang makes the arc in slot the one from v to its parent, either way round.
+func (s *simplex[C]) hang(v, parent, slot int32) {
+	s.nodes[v].parent, s.nodes[v].pred = parent, slot
+	s.put(slot, inTree)
+}
+
+// looks is how often a source looks at its arcs at most. What it has left then is for pivots.
+const looks = 32
+
+// send has u send what it has, and hangs it by its next choice.
+func (s *simplex[C]) send(u int32, supply int64, w *ways) {
+	for look := 0; supply > 0 && look < looks; look++ {
+		best, next := s.choices(u, w)
+		if best.slot == none {
+			return
+		}
+		v, left, full := best.node, s.bound(best.slot).width(), false
+		for supply > 0 && left > 0 && !full {
+			amount := min(supply, left, w.open[v].room)
+			supply -= amount
+			left = room(amount, left)
+			w.open[v].room = room(amount, w.open[v].room)
+			full = w.open[v].room == 0 && !s.proceed(v, w)
+		}
+		switch {
+		case full:
+			w.full++
+			s.put(s.nodes[v].pred, atUpper)
+			s.hang(v, u, best.slot)
+		case left > 0:
+			next = best
+		default:
+			s.put(best.slot, atUpper)
+		}
+		if supply == 0 && next.slot != none && w.open[next.node].room > 0 {
+			s.hang(u, next.node, next.slot)
+		}
+	}
+}
+
+// proceed has v use its next arc to the end, since the one before is full, and reports whether there is one.
+func (s *simplex[C]) proceed(v int32, w *ways) bool {
+	i := w.next[v] + 1
+	if int(i) == len(w.arcs) || w.arcs[i].node != v {
+		return false
+	}
+	a := w.arcs[i]
+	s.put(s.nodes[v].pred, atUpper)
+	s.hang(v, s.nodes[v].parent, a.slot)
+	w.next[v], w.open[v] = i, way{a.cost, s.bound(a.slot).width()}
+	return true
+}
+
+// choices returns the cheapest two ways by which u may send a unit; their slots are none where there is none.
+func (s *simplex[C]) choices(u int32, w *ways) (best, next outlet) {
+	best, next = outlet{math.MaxInt64, none, none}, outlet{math.MaxInt64, none, none}
+	for _, ref := range s.net.Out(s.idAt[u]) {
+		v := s.placeOf[ref.Node]
+		x := outlet{int64(ref.Cost) + w.open[v].price, v, none}
+		if x.cost >= next.cost || w.open[v].room == 0 || !s.net.Open(ref.Arc) {
+			continue
+		}
+		if x.slot = s.slotOf[ref.Arc]; s.state[x.slot].where() != atLower {
+			continue
+		}
+		if x.cost < best.cost {
+			best, next = x, best
+		} else {
+			next = x
+		}
+	}
+	return best, next
 }

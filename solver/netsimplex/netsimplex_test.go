@@ -393,6 +393,38 @@ func TestNarrow(t *testing.T) {
 	require.LessOrEqual(t, r.Work.Steps, int64(2000))
 }
 
+// TestSourcesInTurn: where few nodes are filled, what sources choose one after the other is nearly the answer: the answer itself if
+// all like the same best. An arc of the end to itself makes no difference.
+func TestSourcesInTurn(t *testing.T) {
+	const jobs, machines, positions = 40, 10, 60
+	for _, c := range []struct {
+		costs int   // of a job on a machine, from 0
+		units int64 // of a job
+		most  int64
+	}{{1, 1, 0}, {1, 3, 0}, {20, 1, 200}, {20, 3, 500}} {
+		src := solvertest.Seeded(1)
+		n := flowgraph.New()
+		end := n.AddNode(-jobs * c.units)
+		n.AddArc(end, end, 0, 5, 1)
+		var places []flowgraph.NodeID
+		for range machines * positions {
+			places = append(places, n.AddNode(0))
+			n.AddArc(places[len(places)-1], end, 0, 1, 0)
+		}
+		for range jobs {
+			job := n.AddNode(c.units)
+			for m := range machines {
+				cost := src.Intn(c.costs)
+				for k := range positions {
+					n.AddArc(job, places[m*positions+k], 0, 1, flowgraph.Cost(cost+10*k))
+				}
+			}
+		}
+		r := solvertest.Compare(t, n, netsimplex.New())
+		require.LessOrEqual(t, r.Work.Steps, c.most, "%+v", c)
+	}
+}
+
 // TestSmallForests: scripts of small networks, nearly all of which are too small to begin with shortest paths elsewhere.
 func TestSmallForests(t *testing.T) {
 	netsimplex.AlwaysByDistance(t)
