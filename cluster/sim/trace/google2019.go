@@ -181,8 +181,9 @@ func openBorg(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &rows.row.leftOut}, nil
 }
 
-// borgJobs makes jobs of events that are sorted by collection, instance, time and type.
+// borgJobs makes jobs of events that are sorted by collection, instance, time and type. One that is there twice counts once.
 func borgJobs(events []borgEvent, leftOut *int) []*borgJob {
+	events = slices.Compact(events)
 	var jobs []*borgJob
 	var j *borgJob
 	for len(events) > 0 {
@@ -214,30 +215,36 @@ func borgJobs(events []borgEvent, leftOut *int) []*borgJob {
 // add takes over the events of an instance, in the order of time and, at the same time, of type: so the end of a run comes after the
 // submission and the schedule of the next one, if these are of the same microsecond. It reports whether the instance was submitted.
 func (j *borgJob) add(events []borgEvent) bool {
-	submitted, again, scheduled, ended := int64(-1), int64(-1), int64(-1), int64(-1)
-	running, before := false, false // before: it also was when it was scheduled
+	submitted, waits, scheduled, ended := int64(-1), int64(-1), int64(-1), int64(-1) // waits: since when
+	running, before := false, false                                                  // before: it also was when it was scheduled
 	for _, e := range events {
 		switch {
 		case e.kind == borgSubmit:
 			if submitted < 0 {
 				submitted = e.at
-			} else {
-				again = e.at
 			}
+			waits = e.at
 			j.cpuMilli, j.memory, j.priority = max(j.cpuMilli, e.cpuMilli), max(j.memory, e.memory), max(j.priority, e.priority)
 			j.allocSet = e.allocSet
+		case submitted < 0: // of a run that began before the file
 		case e.kind == borgSchedule:
-			before, running, scheduled, again = running, true, e.at, -1
+			before, running, scheduled, waits = running, true, e.at, -1
 		case e.kind < borgEvict || e.kind > borgLost, before && e.at == scheduled:
-		case running || scheduled < 0: // else what ended was the wait after a run
-			running, ended = false, e.at
+		default:
+			if running || scheduled < 0 { // else what ended was the wait after a run
+				ended = e.at
+			}
+			if !running || waits < e.at { // else it was submitted again at once
+				waits = -1
+			}
+			running = false
 		}
 	}
 	if submitted < 0 {
 		return false
 	}
 	run := time.Duration(0)
-	if !running && ended >= 0 && again < ended {
+	if !running && waits < 0 {
 		run = runTime(time.Duration(ended-max(scheduled, submitted)) * time.Microsecond)[0]
 	}
 	j.submitted, j.instances, j.durations = min(j.submitted, submitted), j.instances+1, append(j.durations, run)

@@ -367,6 +367,33 @@ func TestRowsInAnyOrder(t *testing.T) {
 	}
 }
 
+// TestRunsOfAnInstance: what counts is the run from the last schedule on, and whether the instance was there at the end.
+func TestRunsOfAnInstance(t *testing.T) {
+	const fail, kill = 5, 7
+	for _, c := range []struct {
+		events []borgEvent
+		want   time.Duration
+	}{
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 9, kind: fail}}, 7},
+		{[]borgEvent{{at: 1}, {at: 4, kind: kill}}, 3},
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5, kind: fail}, {at: 6}, {at: 7, kind: borgSchedule}, {at: 9, kind: kill}}, 2},
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5, kind: fail}, {at: 6}, {at: 9, kind: kill}}, 3}, // killed while it waited
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5}, {at: 5, kind: fail}, {at: 9, kind: kill}}, 3},
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5, kind: fail}, {at: 6}}, 0}, // waits
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5, kind: fail}, {at: 6}, {at: 6, kind: kill}}, 3},
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5}, {at: 5, kind: fail}}, 0},
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}, {at: 5}, {at: 5}, {at: 5, kind: fail}, {at: 5, kind: fail}}, 0},
+		{[]borgEvent{{at: 1}, {at: 2, kind: borgSchedule}}, 0},
+		{[]borgEvent{{at: 1, kind: borgSchedule}, {at: 5, kind: fail}, {at: 6}}, 0}, // submitted again, and waits
+		{[]borgEvent{{at: 1, kind: borgSchedule}, {at: 5, kind: fail}, {at: 6}, {at: 9, kind: kill}}, 3},
+	} {
+		leftOut := 0
+		jobs := borgJobs(c.events, &leftOut)
+		require.Len(t, jobs, 1)
+		require.Equal(t, []time.Duration{c.want * time.Microsecond}, jobs[0].durations, c.events)
+	}
+}
+
 // TestInstancesBeyondTheMost: a job has so many instances, and not more.
 func TestInstancesBeyondTheMost(t *testing.T) {
 	var events []borgEvent
