@@ -65,7 +65,7 @@ var Formats = []Format{
 		hosts: readGoogleMachines, jobs: openGoogleSubtrace,
 	},
 	{
-		Name: "google-2011-events", Doc: "clusterdata-2011-2: machines; jobs from job_events",
+		Name: "google-2011-events", Doc: "clusterdata-2011-2: machines; jobs from task_events or job_events",
 		hosts: readGoogleMachines, jobs: openGoogleEvents,
 	},
 	{

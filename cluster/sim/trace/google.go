@@ -141,7 +141,7 @@ func numbered[N int | int64](prefix string, n N) cluster.JobID {
 	return cluster.JobID(prefix + "-" + strconv.FormatInt(int64(n), 10))
 }
 
-// Event types of job_events.
+// Event types of job_events and task_events.
 const (
 	googleSubmit = iota
 	googleSchedule
@@ -175,29 +175,41 @@ type googleJob struct {
 	state                       uint8 // the last event type that was not an update
 }
 
-// openGoogleEvents reads job_events. Each job has one task, because the events do not say how many; it runs from the last
-// schedule event to the end that followed, and for ever where the excerpt stops before. What was submitted before the excerpt
-// begins is left out. Rows may be in any order, those of the same time in that of the file. Sizes are synthetic.
+// googleTaskColumns are those of task_events.
+var googleTaskColumns = []string{
+	"timestamp", "missing_info", "job_id", "task_index", "machine_id", "event_type", "user", "scheduling_class", "priority",
+	"cpu_request", "memory_request", "disk_space_request", "different_machines",
+}
+
+// googleProduction is the lowest priority of production work. It and what is above are not preempted.
+const googleProduction = 9
+
+// openGoogleEvents reads task_events, see googleTask, or job_events. There each job has one task, because the events do not say how many;
+// it runs from the last schedule event to the end that followed, and for ever where the excerpt stops before. What was submitted before
+// the excerpt begins is left out. Rows may be in any order, those of the same time in that of the file. Sizes are synthetic.
 func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	t, err := openColumns(name, r, ',',
 		[]string{"timestamp", "missing_info", "job_id", "event_type", "user", "scheduling_class", "job_name", "logical_job_name"},
-		[]string{"timestamp", "missing_info", "job_id", "event_type", "scheduling_class"})
+		[]string{"timestamp", "missing_info", "job_id", "event_type", "scheduling_class"}, googleTaskColumns)
 	if err != nil {
 		return nil, err
 	}
 	var events []googleEvent
+	var tasks []borgEvent
 	err = each(t, func(r *row) error {
 		if r.fields[0] == strconv.Itoa(googleAfter) {
 			return nil
+		}
+		if len(r.fields) == len(googleTaskColumns) {
+			tasks = append(tasks, googleTask(r))
+			return r.err
 		}
 		e := googleEvent{
 			at: time.Duration(r.integer(0, 0, maxSeconds*1e6)) * time.Microsecond,
 			id: r.integer(2, 0, math.MaxInt64), event: uint8(r.integer(3, 0, googleUpdateRunning)),
 			line: int32(r.line), column: int32(r.cols[3]),
 		}
-		if r.fields[1] != "" {
-			r.integer(1, 0, 2)
-		}
+		r.ifStated(1, 2)
 		if i := slices.Index(r.names, "scheduling_class"); r.fields[i] != "" { // the schema leaves it optional
 			e.class = int8(r.integer(i, 0, 3))
 		}
@@ -206,6 +218,10 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if tasks != nil {
+		source := borgSource(tasks, &t.row.leftOut, googleProduction, func(g *borgJob) cluster.TaskSpec { return g.size() })
+		return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 	}
 	slices.SortStableFunc(events, func(a, b googleEvent) int { return cmp.Compare(a.at, b.at) })
 	var jobs []googleJob
@@ -225,6 +241,25 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 		}
 	}
 	return &jobList{Source: googleJobs(jobs, o.seed), arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
+}
+
+// googleTask returns a row of task_events as the event of an instance. Jobs come of these as of those of 2019, which know two more
+// types, of what goes on between submission and schedule.
+func googleTask(r *row) borgEvent {
+	e := borgEvent{
+		at: r.integer(0, 0, maxSeconds*1e6), collection: r.integer(2, 0, math.MaxInt64), index: int32(r.integer(3, 0, math.MaxInt32)),
+		kind: uint8(r.integer(5, 0, googleUpdateRunning)), priority: int16(r.integer(8, 0, 11)),
+		cpuMilli: int32(math.Round(r.stated(9, 0, 1000) * googleCPUMilli)), memory: int64(math.Round(r.stated(10, 0, 1000) * googleMemory)),
+	}
+	if e.kind > googleSubmit {
+		e.kind += borgSchedule - googleSchedule
+	}
+	r.ifStated(1, 2)
+	r.ifStated(4, math.MaxInt64)
+	r.ifStated(7, 3)
+	r.stated(11, 0, 1)
+	r.ifStated(12, 1)
+	return e
 }
 
 // step notes an event and reports whether it can follow what came before: a job is submitted, scheduled, ends, and may be

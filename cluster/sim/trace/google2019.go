@@ -161,24 +161,34 @@ func openBorg(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	if err != nil {
 		return nil, err
 	}
+	random := rand.New(rand.NewPCG(o.seed, 2019))
+	source := borgSource(events, &rows.row.leftOut, borgProduction, func(g *borgJob) cluster.TaskSpec {
+		if instances {
+			return g.size()
+		}
+		return googleSize(random)
+	})
+	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &rows.row.leftOut}, nil
+}
+
+// size is what each instance asks for.
+func (j *borgJob) size() cluster.TaskSpec {
+	return task(int64(j.cpuMilli), j.memory, 0, cluster.GPURequest{})
+}
+
+// borgSource yields the jobs of events in any order. What has the priority production, or a higher one, is not preempted.
+func borgSource(events []borgEvent, leftOut *int, production int16, size func(*borgJob) cluster.TaskSpec) Source {
 	slices.SortFunc(events, func(a, b borgEvent) int {
 		return cmp.Or(cmp.Compare(a.collection, b.collection), cmp.Compare(a.index, b.index), cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind))
 	})
-	jobs := borgJobs(events, &rows.row.leftOut)
-	random := rand.New(rand.NewPCG(o.seed, 2019))
-	source := inTurn(jobs, func(g *borgJob) *Job {
-		size := task(int64(g.cpuMilli), g.memory, 0, cluster.GPURequest{})
-		if !instances {
-			size = googleSize(random)
-		}
-		j := newJob(numbered("google", g.collection), time.Duration(g.submitted)*time.Microsecond, g.instances, size)
-		j.Spec.Priority, j.Spec.Preemptible, j.Durations = int32(g.priority), g.priority < borgProduction, g.durations
+	return inTurn(borgJobs(events, leftOut), func(g *borgJob) *Job {
+		j := newJob(numbered("google", g.collection), time.Duration(g.submitted)*time.Microsecond, g.instances, size(g))
+		j.Spec.Priority, j.Spec.Preemptible, j.Durations = int32(g.priority), g.priority < production, g.durations
 		if g.allocSet {
 			j.Spec.Type = cluster.Stateless
 		}
 		return j
 	})
-	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &rows.row.leftOut}, nil
 }
 
 // borgJobs makes jobs of events that are sorted by collection, instance, time and type. One that is there twice counts once.

@@ -39,6 +39,7 @@ var samples = []sample{
 	{"google-2011", true, "google-machine-events.csv"},
 	{"google-2011", false, "google-subtrace.tr"},
 	{"google-2011-events", false, "google-events.csv"},
+	{"google-2011-events", false, "google-task-events.csv"},
 	{"google-2019", true, "google-2019-machines.json"},
 	{"google-2019", false, "google-2019-instances.json"},
 	{"google-2019", false, "google-2019-collections.json"},

@@ -346,6 +346,7 @@ func TestRowsThatAreLeftOut(t *testing.T) {
 		testdata("philly-log.json"):              {"philly", 3, 4},
 		testdata("philly-jobs.csv"):              {"philly", 3, 0},
 		testdata("google-events.csv"):            {"google-2011-events", 5, 0},
+		testdata("google-task-events.csv"):       {"google-2011-events", 4, 1},
 		late:                                     {"google-2011-events", 1, 2},
 		testdata("log.swf"):                      {"swf", 4, 4},
 		testdata("openb-pods.csv"):               {"openb", 4, 0},

@@ -182,7 +182,7 @@ func TestNothingInIt(t *testing.T) {
 	for _, s := range samples {
 		_, err := s.read(t, strings.NewReader(""))
 		switch s.file {
-		case "alibaba-2017-tasks.csv", "alibaba-2018-tasks.csv", "azure-vms.csv", "google-2019-collections.json", "google-2019-instances.json", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
+		case "alibaba-2017-tasks.csv", "alibaba-2018-tasks.csv", "azure-vms.csv", "google-2019-collections.json", "google-2019-instances.json", "pai-tasks.csv", "google-subtrace.tr", "google-events.csv", "google-task-events.csv", "swim.tsv": // have no header: no job is no mistake
 			require.NoError(t, err, s.file)
 		case "log.swf":
 			require.Equal(t, s.hosts, err != nil)
@@ -349,7 +349,7 @@ func TestPhillyLines(t *testing.T) {
 // TestRowsInAnyOrder: an export comes in no order, and in parts of which some may come twice.
 func TestRowsInAnyOrder(t *testing.T) {
 	for _, s := range samples {
-		if s.format != "google-2019" {
+		if s.format != "google-2019" && s.file != "google-task-events.csv" {
 			continue
 		}
 		want, err := s.read(t, bytes.NewReader(s.text(t)))
@@ -451,7 +451,12 @@ func TestStrictness(t *testing.T) {
 		{"google-subtrace.tr", "20.0 10.0", "20.1 10.0", `:2:10: mean duration is 20.1, but the durations' mean is 20`},
 		{"google-subtrace.tr", "1003.5 2", "1003.4 2", `:3:1: job "google-3" is submitted at 16m43.4s, before the one above`},
 		{"google-subtrace.tr", "12.5 12.5", "12.5", `:1:1: 3 fields: want arrival`},
-		{"google-events.csv", "0,,31,0,3\n", "0,,31,0,u,3,n\n", `:1:1: 7 fields: want 8 or 5`},
+		{"google-events.csv", "0,,31,0,3\n", "0,,31,0,u,3,n\n", `:1:1: 7 fields: want 8 or 5 or 13`},
+		{"google-task-events.csv", "600500000,,32,1,,0", "600500000,,32,1,,9", `:5:18: event_type is "9": want a whole number from 0 to 8`},
+		{"google-task-events.csv", "u2=,0,0,", "u2=,0,12,", `:5:26: priority is "12": want a whole number from 0 to 11`},
+		{"google-task-events.csv", "600500000,,32,1,,0", "600500000,,32,,,0", `:5:15: task_index is "": want a whole number from 0`},
+		{"google-task-events.csv", "0.0625,0.03125,,1", "-1,0.03125,,1", `:5:28: cpu_request is "-1": want a number from 0 to 1000`},
+		{"google-task-events.csv", "0.0625,0.03125,,1", "0.0625,0.03125,,true", `:5:44: different_machines is "true": want a whole number from 0 to 1`},
 		{"google-events.csv", "601000000,,32,1", "601000000,,32,0", `:5:15: event_type is 0 after event 0 of the same job`},
 		{"google-events.csv", "606000000,", "605000000,", `:10:15: event_type is 1 after event 1 of the same job`},
 		{"google-events.csv", "601000000,,", "601000000,3,", `:5:11: missing_info is "3": want a whole number from 0 to 2`},
