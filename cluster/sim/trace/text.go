@@ -310,7 +310,7 @@ type table struct {
 	row     row
 	r       *csv.Reader
 	rows    int
-	columns [][]string // of a file without a header, see openColumns
+	columns [][]string // of a file that need not have a header, see openColumns
 	head    []string   // the header, where there is one
 }
 
@@ -351,8 +351,8 @@ func (t *table) header(headers ...[]string) error {
 	return got.badHeader(want)
 }
 
-// openColumns is openTable for a file without a header, whose rows have the columns of one of some lists: the first row
-// tells of which.
+// openColumns is openTable for a table that is published without a header, though copies of it may have one. Its rows have the columns
+// of one of some lists: the first row tells of which.
 func openColumns(name string, r io.Reader, comma rune, columns ...[]string) (*table, error) {
 	t, err := openTable(name, r, comma)
 	if err == nil {
@@ -366,9 +366,6 @@ func (t *table) choose(fields []string) error {
 	var counts []string
 	line, _ := t.r.FieldPos(0)
 	for _, c := range t.columns {
-		if isHeader(fields, c) {
-			return fmt.Errorf("trace: %s:%d:1: a header: want none, as the table is published: remove the line", t.row.file, line)
-		}
 		if len(c) == len(fields) {
 			t.row.names = c
 			return nil
@@ -381,6 +378,11 @@ func (t *table) choose(fields []string) error {
 // isHeader tells whether a row has the names of columns, if there are any. A part may begin with a byte-order mark.
 func isHeader(fields, names []string) bool {
 	return len(names) > 0 && len(fields) == len(names) && strings.TrimPrefix(fields[0], mark) == names[0] && slices.Equal(fields[1:], names[1:])
+}
+
+// isHeader tells whether a row is the header: parts that have one each became one file, or a table has one that needs none.
+func (t *table) isHeader(fields []string) bool {
+	return isHeader(fields, t.head) || slices.ContainsFunc(t.columns, func(names []string) bool { return isHeader(fields, names) })
 }
 
 // badHeader says where the header r differs from the wanted one.
@@ -401,7 +403,7 @@ func (r *row) badHeader(want []string) error {
 // next implements rows.
 func (t *table) next() (*row, error) {
 	fields, err := t.r.Read()
-	for err == nil && isHeader(fields, t.head) { // parts that have one each became one file
+	for err == nil && t.isHeader(fields) {
 		fields, err = t.r.Read()
 	}
 	if err == io.EOF {
@@ -413,7 +415,7 @@ func (t *table) next() (*row, error) {
 	if t.rows++; t.rows > maxRows {
 		return nil, t.row.errorf("more than %d rows", maxRows)
 	}
-	if t.columns != nil && (t.rows == 1 || isHeader(fields, t.row.names)) {
+	if t.columns != nil && t.rows == 1 {
 		if err := t.choose(fields); err != nil {
 			return nil, err
 		}
