@@ -377,8 +377,10 @@ func TestSimTellsWhatIsLeftOut(t *testing.T) {
 
 	none := "M1,,j_1,1,Waiting,,,,\nM3,0,j_1,1,Terminated,50,60,100,0.2\n"
 	require.NoError(t, os.WriteFile(jobs, []byte(none), 0o600))
-	for _, path := range []string{jobs, fifo(t, none)} {
-		a = try(t, "", "sim", "--format", "alibaba-2018", "--jobs", path, "--hosts", "3")
+	for _, flags := range [][]string{
+		{jobs}, {fifo(t, none)}, {jobs, "--offered-load", "0.9"}, {jobs, "--arrivals", "order", "--demand", "1.1"}, {jobs, "--reserve", "0.5"},
+	} {
+		a = try(t, "", append([]string{"sim", "--format", "alibaba-2018", "--hosts", "3", "--jobs"}, flags...)...)
 		require.Equal(t, exitUsage, a.code)
 		require.Contains(t, a.err, "has no jobs, or none that the other flags leave: left out are 2 rows, which record no job to replay")
 	}

@@ -59,7 +59,8 @@ func (m Mode) apply(w *Workload, seed uint64) error {
 		return errors.New("trace: offered load needs recorded arrivals and durations: use demand")
 	case m.OfferedLoad > 0:
 		jobs, err := collectForCopies(w.Jobs)
-		if err != nil {
+		if err != nil || len(jobs) == 0 {
+			w.Jobs = fromList(nil)
 			return err
 		}
 		if w.Jobs, w.Compression, err = compress(w.Hosts, jobs, m.OfferedLoad); err == nil {
@@ -68,7 +69,8 @@ func (m Mode) apply(w *Workload, seed uint64) error {
 		return err
 	case m.Demand > 0:
 		jobs, err := collectForCopies(w.Jobs)
-		if err != nil {
+		if err != nil || len(jobs) == 0 {
+			w.Jobs = fromList(nil)
 			return err
 		}
 		next := inOrder(jobs)
@@ -278,9 +280,6 @@ func collectForCopies(s Source) ([]*kept, error) {
 	jobs, err := keepAll(s)
 	if err != nil {
 		return nil, err
-	}
-	if len(jobs) == 0 {
-		return nil, errors.New("trace: the file has no jobs, or every and limit leave none")
 	}
 	for _, j := range jobs {
 		if strings.Contains(string(j.name), copyMark) {
