@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -511,10 +512,29 @@ func (a *app) readThrough(ctx context.Context, f *simFlags) (err error) {
 	return nil
 }
 
+// suggest adds to what is wrong with the workload that a file looks like one of another format.
+func (f *simFlags) suggest(err error) error {
+	for _, x := range []struct {
+		path, flag, format string
+		hosts              bool
+	}{
+		{f.open.Hosts, "machines-format", cmp.Or(f.open.HostFormat, f.open.Format), true},
+		{f.open.Jobs, "format", f.open.Format, false},
+	} {
+		if x.path == "" || trace.IsPipe(x.path) {
+			continue
+		}
+		if fits := trace.Fits(x.path, x.hosts); len(fits) > 0 && !slices.Contains(fits, x.format) {
+			return fmt.Errorf("%w; %s looks like --%s %s", err, x.path, x.flag, strings.Join(fits, " or "))
+		}
+	}
+	return err
+}
+
 func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	tuneRuntime()
 	if err := a.readThrough(cmd.Context(), f); err != nil {
-		return exitError{exitUsage, err}
+		return exitError{exitUsage, f.suggest(err)}
 	}
 	for _, out := range []struct{ flag, path string }{{"placements", f.placements}, {"html", f.html}} {
 		if out.path == "" {

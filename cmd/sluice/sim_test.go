@@ -217,6 +217,22 @@ func TestSimWithoutJobs(t *testing.T) {
 	require.Contains(t, got.err, file+" has no jobs")
 }
 
+// TestSimOfAnotherFormat: who gave the wrong format is told the right one, and who gave a file that is damaged is not.
+func TestSimOfAnotherFormat(t *testing.T) {
+	noSettings(t)
+	jobs, hosts := filepath.Join(t.TempDir(), "jobs"), filepath.Join(t.TempDir(), "hosts")
+	require.NoError(t, os.WriteFile(jobs, []byte("5.5 1 2 2\n7 2 1.5 1 2\n"), 0o600))
+	require.NoError(t, os.WriteFile(hosts, []byte("host,cpu_milli\nh,1000\n"), 0o600))
+	a := try(t, "", "sim", "--format", "swf", "--jobs", jobs, "--hosts", "3")
+	require.Contains(t, a.err, ":1:1: 4 fields: want 18; "+jobs+" looks like --format google-2011\n")
+	a = try(t, "", "sim", "--format", "google-2011", "--jobs", jobs, "--machines", hosts)
+	require.Contains(t, a.err, `is "host": want "machine_id"; `+hosts+" looks like --machines-format csv\n")
+	require.NoError(t, os.WriteFile(jobs, []byte("5.5 1 2 2\n7 2 1.5 1 x\n"), 0o600))
+	a = try(t, "", "sim", "--format", "google-2011", "--jobs", jobs, "--hosts", "3")
+	require.Contains(t, a.err, `:2:11: field 5 is "x": want a number from 0 to 1e+09`)
+	require.NotContains(t, a.err, "looks like")
+}
+
 // fifo returns the path of a pipe with a text that can be read once.
 func fifo(t *testing.T, text string) string {
 	t.Helper()

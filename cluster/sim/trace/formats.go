@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -190,6 +191,66 @@ func Open(o Options) (*Workload, error) {
 		}
 	}
 	return w, nil
+}
+
+// Fits returns the formats that read how a file of jobs, or a machine list, begins: all of it, or its first 64 KiB. They tell a file of
+// another format than was said from one that is damaged. Of a list in JSON that goes on no format reads the beginning.
+func Fits(path string, hosts bool) (names []string) {
+	head, err := beginning(path)
+	if err != nil {
+		return nil
+	}
+	fits := (*Format).readsJobs
+	if hosts {
+		fits = (*Format).readsHosts
+	}
+	for i := range Formats {
+		if fits(&Formats[i], path, head) {
+			names = append(names, Formats[i].Name)
+		}
+	}
+	return names
+}
+
+// readsHosts tells whether a text has machines, all of which can be read.
+func (f *Format) readsHosts(path string, text []byte) bool {
+	if f.hosts == nil {
+		return false
+	}
+	hosts, err := f.hosts(path, bytes.NewReader(text))
+	return err == nil && len(hosts) > 0
+}
+
+// readsJobs tells whether a text has rows of jobs, all of which can be read.
+func (f *Format) readsJobs(path string, text []byte) bool {
+	hosts, err := hadoopFleet.build() // with enough racks for the traces that name some
+	if err != nil {
+		return false
+	}
+	list, err := f.jobs(path, bytes.NewReader(text), jobOptions{hosts: hosts})
+	if err != nil {
+		return false
+	}
+	jobs, err := keepAll(list)
+	return err == nil && (len(jobs) > 0 || list.leftOut != nil && *list.leftOut > 0)
+}
+
+// beginning returns the first lines of a file, or all of them.
+func beginning(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := decompress(path, file)
+	if err != nil {
+		return nil, err
+	}
+	head, err := io.ReadAll(io.LimitReader(text, 64<<10))
+	if _, more := text.Peek(1); more == nil {
+		head = head[:bytes.LastIndexByte(head, '\n')+1]
+	}
+	return head, err
 }
 
 // IsPipe tells whether what is at path can be read once only.

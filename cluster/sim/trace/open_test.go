@@ -360,3 +360,18 @@ func TestRowsThatAreLeftOut(t *testing.T) {
 		require.Equal(t, c.leftOut, w.LeftOut(), file)
 	}
 }
+
+// TestFits: a file is told by how it begins.
+func TestFits(t *testing.T) {
+	for _, s := range samples {
+		want := []string{s.format}
+		if s.hosts && s.format == "google-2011" {
+			want = append(want, "google-2011-events")
+		}
+		require.Equal(t, want, Fits(testdata(s.file), s.hosts), "%+v", s)
+	}
+	long := filepath.Join(t.TempDir(), "long.swf")
+	require.NoError(t, os.WriteFile(long, pack(t, []byte(strings.Repeat("; Note\n", 9000)+"1"+strings.Repeat(" 1", 17)+strings.Repeat("\n; ever", 1000)+"\n1")), 0o600))
+	require.Equal(t, []string{"swf"}, Fits(long, false), "what comes later does not count")
+	require.Empty(t, Fits(testdata("no such file"), false))
+}
