@@ -107,6 +107,32 @@ func TestJoinedParts(t *testing.T) {
 	require.ErrorContains(t, err, `:6:1: 5 fields: want 11`, "the header of another table")
 }
 
+// TestColumnsInAnyOrder: the header says which column is which, and a part may have them in the order of the first.
+func TestColumnsInAnyOrder(t *testing.T) {
+	for _, file := range []string{
+		"batch-jobs.csv", "dlrm.csv", "google-machines.csv", "helios-jobs.csv", "openb-nodes.csv", "openb-pods.csv", "openb-pods-untimed.csv",
+		"philly-jobs.csv", "philly-machines.csv", "spot.csv", "spot-jobs.csv",
+	} {
+		s := samples[slices.IndexFunc(samples, func(s sample) bool { return s.file == file })]
+		want, err := s.read(t, bytes.NewReader(s.text(t)))
+		require.NoError(t, err)
+		lines := strings.Split(strings.TrimSpace(string(s.text(t))), "\n")
+		for i := range lines {
+			fields := strings.Split(lines[i], ",")
+			slices.Reverse(fields)
+			lines[i] = strings.Join(fields, ",")
+		}
+		got, err := s.read(t, strings.NewReader(strings.Join(append(lines[:2:2], append(lines[:1:1], lines[2:]...)...), "\n")))
+		require.NoError(t, err, file)
+		require.Equal(t, want, got, file)
+	}
+	nodes := samples[slices.IndexFunc(samples, func(s sample) bool { return s.file == "spot.csv" })]
+	_, err := nodes.read(t, strings.NewReader("node_name,gpu_model,gpu_capacity_num,cpu_num\n0,A10,1,x\n"))
+	require.ErrorContains(t, err, `:2:9: cpu_num is "x"`)
+	_, err = nodes.read(t, strings.NewReader("gpu_model,gpu_model,gpu_capacity_num,cpu_num\n"))
+	require.ErrorContains(t, err, `:1:11: column 2 of the header is "gpu_model": want "gpu_capacity_num"`)
+}
+
 // TestCopiesWithHeader: tables that are published without a header may have it.
 func TestCopiesWithHeader(t *testing.T) {
 	for file, header := range map[string]string{

@@ -312,6 +312,7 @@ type table struct {
 	rows    int
 	columns [][]string // of a file that need not have a header, see openColumns
 	head    []string   // the header, where there is one
+	order   []int      // where in the file each column of the row is; nil: in its order
 }
 
 // openTable reads name from r. Without headers the number of columns is that of the first row, and the names of fields
@@ -329,7 +330,7 @@ func openTable(name string, r io.Reader, comma rune, headers ...[]string) (*tabl
 	return t, t.header(headers...)
 }
 
-// header reads the first row, which must be one of the headers.
+// header reads the first row, which must be one of the headers. The file may have its columns in another order.
 func (t *table) header(headers ...[]string) error {
 	want := headers[0]
 	got, err := t.next()
@@ -340,8 +341,8 @@ func (t *table) header(headers ...[]string) error {
 		return err
 	}
 	for _, h := range headers {
-		if slices.Equal(got.fields, h) {
-			t.row.names, t.head = h, h
+		if order := arrange(got.fields, h); order != nil {
+			t.row.names, t.head, t.order = h, slices.Clone(got.fields), order
 			return nil
 		}
 		if len(h) == len(got.fields) && (len(h) != len(want) || h[0] == got.fields[0]) { // the one that is probably meant
@@ -349,6 +350,18 @@ func (t *table) header(headers ...[]string) error {
 		}
 	}
 	return got.badHeader(want)
+}
+
+// arrange returns where each of the columns is in a header that has just these, else nil.
+func arrange(header, columns []string) []int {
+	order := make([]int, len(columns))
+	for i, c := range columns {
+		order[i] = slices.Index(header, c)
+	}
+	if len(header) != len(columns) || slices.Contains(order, -1) {
+		return nil
+	}
+	return order
 }
 
 // openColumns is openTable for a table that is published without a header, though copies of it may have one. Its rows have the columns
@@ -420,13 +433,14 @@ func (t *table) next() (*row, error) {
 			return nil, err
 		}
 	}
-	t.row.fields, t.row.cols, t.row.err = fields, t.row.cols[:0], nil
+	t.row.line, _ = t.r.FieldPos(0)
+	t.row.fields, t.row.cols, t.row.err = t.row.fields[:0], t.row.cols[:0], nil
 	for i := range fields {
-		line, col := t.r.FieldPos(i)
-		if i == 0 {
-			t.row.line = line
+		if t.order != nil {
+			i = t.order[i]
 		}
-		t.row.cols = append(t.row.cols, col)
+		_, col := t.r.FieldPos(i)
+		t.row.fields, t.row.cols = append(t.row.fields, fields[i]), append(t.row.cols, col)
 	}
 	return &t.row, nil
 }
