@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -141,39 +140,15 @@ func numbered[N int | int64](prefix string, n N) cluster.JobID {
 	return cluster.JobID(prefix + "-" + strconv.FormatInt(int64(n), 10))
 }
 
-// Event types of job_events and task_events.
+// Event types of job_events and task_events: the first, the next, and the last.
 const (
-	googleSubmit = iota
-	googleSchedule
-	googleEvict
-	googleFail
-	googleFinish
-	googleKill
-	googleLost
-	googleUpdatePending
-	googleUpdateRunning
+	googleSubmit        = 0
+	googleSchedule      = 1
+	googleUpdateRunning = 8
 )
 
 // googleAfter is the timestamp of events after the end of the trace, whenever that was.
 const googleAfter = math.MaxInt64
-
-// googleEvent is a row of job_events.
-type googleEvent struct {
-	at           time.Duration
-	id           int64 // of the job
-	line, column int32 // of the event type
-	event        uint8
-	class        int8
-}
-
-// googleJob is what the events so far say of a job.
-type googleJob struct {
-	id                          int64
-	submitted, scheduled, ended time.Duration
-	ran                         bool // was scheduled
-	class                       int8
-	state                       uint8 // the last event type that was not an update
-}
 
 // googleTaskColumns are those of task_events.
 var googleTaskColumns = []string{
@@ -181,12 +156,16 @@ var googleTaskColumns = []string{
 	"cpu_request", "memory_request", "disk_space_request", "different_machines",
 }
 
-// googleProduction is the lowest priority of production work. It and what is above are not preempted.
-const googleProduction = 9
+// What is not preempted: of task_events what has the lowest priority of production or a higher one, of job_events the class of services. The
+// priority of a job whose events have none is its class, so many times.
+const (
+	googleProduction = 9
+	googleService    = 3
+	googleClass      = 100
+)
 
-// openGoogleEvents reads task_events, see googleTask, or job_events. There each job has one task, because the events do not say how many;
-// it runs from the last schedule event to the end that followed, and for ever where the excerpt stops before. What was submitted before
-// the excerpt begins is left out. Rows may be in any order, those of the same time in that of the file. Sizes are synthetic.
+// openGoogleEvents reads task_events or job_events. Jobs come of these as of the instance_events of 2019, see openBorg: an event of a job is
+// one of its only task, because job_events do not say how many it had. There sizes are synthetic.
 func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	t, err := openColumns(name, r, ',',
 		[]string{"timestamp", "missing_info", "job_id", "event_type", "user", "scheduling_class", "job_name", "logical_job_name"},
@@ -194,65 +173,55 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 	if err != nil {
 		return nil, err
 	}
-	var events []googleEvent
-	var tasks []borgEvent
+	var events []borgEvent
+	tasks := false
 	err = each(t, func(r *row) error {
 		if r.fields[0] == strconv.Itoa(googleAfter) {
 			return nil
 		}
-		if len(r.fields) == len(googleTaskColumns) {
-			tasks = append(tasks, googleTask(r))
-			return r.err
+		if tasks = len(r.fields) == len(googleTaskColumns); tasks {
+			events = append(events, googleTask(r))
+		} else {
+			events = append(events, googleJob(r))
 		}
-		e := googleEvent{
-			at: time.Duration(r.integer(0, 0, maxSeconds*1e6)) * time.Microsecond,
-			id: r.integer(2, 0, math.MaxInt64), event: uint8(r.integer(3, 0, googleUpdateRunning)),
-			line: int32(r.line), column: int32(r.cols[3]),
-		}
-		r.ifStated(1, 2)
-		if i := slices.Index(r.names, "scheduling_class"); r.fields[i] != "" { // the schema leaves it optional
-			e.class = int8(r.integer(i, 0, 3))
-		}
-		events = append(events, e)
 		return r.err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if tasks != nil {
-		source := borgSource(tasks, &t.row.leftOut, googleProduction, func(g *borgJob) cluster.TaskSpec { return g.size() })
-		return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
+	random := rand.New(rand.NewPCG(o.seed, 2011))
+	production, size := int16(googleProduction), (*borgJob).size
+	if !tasks {
+		production, size = googleService*googleClass, func(*borgJob) cluster.TaskSpec { return googleSize(random) }
 	}
-	slices.SortStableFunc(events, func(a, b googleEvent) int { return cmp.Compare(a.at, b.at) })
-	var jobs []googleJob
-	index := make(map[int64]int)
-	for _, e := range events {
-		i, known := index[e.id]
-		if !known {
-			if e.event != googleSubmit {
-				t.row.leftOut++
-				continue
-			}
-			i = len(jobs)
-			index[e.id], jobs = i, append(jobs, googleJob{id: e.id, submitted: e.at, class: e.class, state: googleEvict})
-		}
-		if before := jobs[i].state; !jobs[i].step(e.event, e.at) {
-			return nil, fmt.Errorf("trace: %s:%d:%d: event_type is %d after event %d of the same job", name, e.line, e.column, e.event, before)
-		}
-	}
-	return &jobList{Source: googleJobs(jobs, o.seed), arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
+	source := borgSource(events, &t.row.leftOut, production, size)
+	return &jobList{Source: source, arrivals: true, departures: true, leftOut: &t.row.leftOut}, nil
 }
 
-// googleTask returns a row of task_events as the event of an instance. Jobs come of these as of those of 2019, which know two more
-// types, of what goes on between submission and schedule.
+// googleJob returns a row of job_events. The schema leaves the scheduling class optional.
+func googleJob(r *row) borgEvent {
+	r.ifStated(1, 2)
+	return borgEvent{
+		at: r.integer(0, 0, maxSeconds*1e6), collection: r.integer(2, 0, math.MaxInt64), kind: googleKind(r, 3),
+		priority: int16(r.ifStated(slices.Index(r.names, "scheduling_class"), 3)) * googleClass,
+	}
+}
+
+// googleKind returns the event type in field i as one of 2019, which knows two more, of what goes on between submission and schedule.
+func googleKind(r *row, i int) uint8 {
+	kind := uint8(r.integer(i, 0, googleUpdateRunning))
+	if kind > googleSubmit {
+		kind += borgSchedule - googleSchedule
+	}
+	return kind
+}
+
+// googleTask returns a row of task_events.
 func googleTask(r *row) borgEvent {
 	e := borgEvent{
 		at: r.integer(0, 0, maxSeconds*1e6), collection: r.integer(2, 0, math.MaxInt64), index: int32(r.integer(3, 0, math.MaxInt32)),
-		kind: uint8(r.integer(5, 0, googleUpdateRunning)), priority: int16(r.integer(8, 0, 11)),
+		kind: googleKind(r, 5), priority: int16(r.integer(8, 0, 11)),
 		cpuMilli: int32(math.Round(r.stated(9, 0, 1000) * googleCPUMilli)), memory: int64(math.Round(r.stated(10, 0, 1000) * googleMemory)),
-	}
-	if e.kind > googleSubmit {
-		e.kind += borgSchedule - googleSchedule
 	}
 	r.ifStated(1, 2)
 	r.ifStated(4, math.MaxInt64)
@@ -260,40 +229,4 @@ func googleTask(r *row) borgEvent {
 	r.stated(11, 0, 1)
 	r.ifStated(12, 1)
 	return e
-}
-
-// step notes an event and reports whether it can follow what came before: a job is submitted, scheduled, ends, and may be
-// submitted again; it may end before it is scheduled.
-func (j *googleJob) step(event uint8, at time.Duration) bool {
-	ok := true
-	switch event {
-	case googleUpdatePending, googleUpdateRunning:
-		return j.state <= googleSchedule
-	case googleSubmit:
-		ok = j.state > googleSchedule
-	case googleSchedule:
-		ok = j.state == googleSubmit
-		j.scheduled, j.ran = at, true
-	default:
-		ok = j.state <= googleSchedule
-		if j.state == googleSchedule || !j.ran { // else what ended was the wait after a run
-			j.ended = at
-		}
-	}
-	if ok {
-		j.state = event
-	}
-	return ok
-}
-
-func googleJobs(jobs []googleJob, seed uint64) Source {
-	random := rand.New(rand.NewPCG(seed, 2011))
-	return inTurn(jobs, func(g googleJob) *Job {
-		j := newJob(numbered("google", g.id), g.submitted, 1, googleSize(random))
-		j.Spec.Priority, j.Spec.Preemptible = int32(g.class)*100, g.class < 3
-		if g.state > googleSchedule {
-			j.Durations = runTime(g.ended - max(g.scheduled, g.submitted))
-		}
-		return j
-	})
 }
