@@ -44,7 +44,7 @@ type agent struct {
 	passed      time.Time       // when its offers were last passed on to another role
 	passes      int             // how often that was for a launch that had to know what is offered for another role
 	offeredFor  map[string]bool // roles for which something of it was offered
-	roomy       bool            // there was disk for a volume
+	mostDisk    int64           // the most that there was, for whichever role
 	recorded    bool            // agentRecord is in the store, or on its way there
 	written     bool            // agentRecord, as it was at some time, is in the store
 	shown       *hostmgr.Host   // as it was last reported, nil if it was not
@@ -205,6 +205,9 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 	if a.diskless(c) {
 		h.Capabilities &^= cluster.CanVolumes
 	}
+	if a.shortOfDisk(executorDisk, c) {
+		h.Capabilities &^= cluster.CanGroups
+	}
 	model := ""
 	for _, kv := range a.Machine.Attributes {
 		if kv.Key == c.GPUModelAttribute {
@@ -236,10 +239,15 @@ func (a *agent) disk() int64 {
 	return n
 }
 
-// diskless reports whether the agent has no persistent volume, and never had free disk, or such that our runs use, of which one could be
-// made: other frameworks have it, or it is reserved to other roles, or there is none.
+// shortOfDisk reports whether the agent never had so many bytes of disk that is free or that our runs use: other frameworks have it, or it
+// is reserved to other roles, or there is none.
+func (a *agent) shortOfDisk(bytes int64, c *Config) bool {
+	return a.mostDisk < bytes && len(a.offeredFor) > 0 && a.unseen(c) == ""
+}
+
+// diskless reports whether the agent has no persistent volume, and never had disk of which one could be made.
 func (a *agent) diskless(c *Config) bool {
-	if a.roomy || len(a.offeredFor) == 0 || a.unseen(c) != "" || len(a.Machine.Volumes) > 0 {
+	if !a.shortOfDisk(bytesOf(megabytesOf(c.VolumeBytes)), c) || len(a.Machine.Volumes) > 0 {
 		return false
 	}
 	for _, r := range a.runs {

@@ -144,7 +144,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		a.offers[held.id], d.offers[held.id] = held, held
 		a.offeredFor[role] = true
 		a.rouse(held.role, held.total)
-		a.roomy = a.roomy || a.disk() >= bytesOf(megabytesOf(d.config.VolumeBytes))
+		a.mostDisk = max(a.mostDisk, a.disk())
 		d.touch(a)
 		if a.closing(now, d.config.MaintenanceLead) {
 			d.refuseAll(a, nearMaintenance)

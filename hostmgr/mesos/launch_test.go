@@ -93,12 +93,18 @@ func TestSeveralProcesses(t *testing.T) {
 	})
 }
 
-// TestSeveralProcessesWithoutDisk for their executor are given back with the reason, which nobody sees in what they ask for.
+// TestSeveralProcessesWithoutDisk for their executor are given back with the reason, which nobody sees in what they ask for. Agents that
+// never had so much get none.
 func TestSeveralProcessesWithoutDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 0)
 		w.AddAgent(agentWithDisk(0, 31))
-		d, _ := w.drive(t, nil)
+		w.AddAgent(agentWithDisk(1, 32))
+		d, recorder := w.drive(t, nil)
+		hosts := recorder.Hosts()
+		require.Len(t, hosts, 2)
+		require.Zero(t, hosts[0].Capabilities&cluster.CanGroups)
+		require.NotZero(t, hosts[1].Capabilities&cluster.CanGroups)
 		l := launchOf(0, "h0")
 		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"serve"}}}
 		err := d.Launch(t.Context(), l)
