@@ -38,7 +38,7 @@ func TestAUserWithoutAName(t *testing.T) {
 	currentUser = func() (*user.User, error) { return nil, user.UnknownUserIdError(65432) }
 	c := Config{Dir: t.TempDir(), Masters: "m"}
 	_, err := New(c)
-	require.ErrorContains(t, err, "mesos: user: who runs this process has no name that tasks could run as; say whose they are that name none")
+	require.ErrorContains(t, err, "mesos: user: who runs this process has no name that tasks could run as; name a user of the agents with --framework-user")
 	c.User = "www"
 	_, err = New(c)
 	require.NoError(t, err)

@@ -89,7 +89,7 @@ func New(c Config) (hostmgr.Driver, error) {
 		return nil, err
 	}
 	if c = c.withDefaults(); c.User == "" {
-		return nil, errors.New("mesos: user: who runs this process has no name that tasks could run as; say whose they are that name none")
+		return nil, errors.New("mesos: user: who runs this process has no name that tasks could run as; name a user of the agents with --framework-user")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	d := &driver{
