@@ -243,7 +243,7 @@ func timeOf(s *api.TaskStatus) cluster.Time {
 
 var (
 	exitText   = regexp.MustCompile(`(?i)exited with status (\d{1,3})\b`)
-	signalText = regexp.MustCompile(`(?i)terminated with signal ([A-Za-z0-9/ ]+?)(?: \(core dumped\))?$`)
+	signalText = regexp.MustCompile(`(?i)terminated with signal ([A-Za-z0-9/ -]+?)(?: \(core dumped\))?$`)
 )
 
 // exitOf finds the exit code or the signal in the text of a status, the only place that has it; −1 and 0 if there is none.
@@ -253,9 +253,19 @@ func exitOf(message string) (code, signal int32) {
 		return int32(n), 0
 	}
 	if m := signalText.FindStringSubmatch(strings.TrimSpace(message)); m != nil {
-		return -1, signals[strings.ToLower(m[1])]
+		return -1, signalOf(strings.ToLower(m[1]))
 	}
 	return -1, 0
+}
+
+// signalOf returns the number of a signal by its text, 0 of one that is not known.
+func signalOf(text string) int32 {
+	if number, ok := strings.CutPrefix(text, "real-time signal "); ok {
+		if n, err := strconv.ParseUint(number, 10, 5); err == nil { // glibc has two for itself, and counts from behind them
+			return 34 + int32(n)
+		}
+	}
+	return signals[text]
 }
 
 // signals are Linux' texts for signals, as strsignal gives them.
@@ -264,7 +274,7 @@ var signals = map[string]int32{
 	"bus error": 7, "floating point exception": 8, "killed": 9, "user defined signal 1": 10, "segmentation fault": 11,
 	"user defined signal 2": 12, "broken pipe": 13, "alarm clock": 14, "terminated": 15, "stack fault": 16,
 	"cpu time limit exceeded": 24, "file size limit exceeded": 25, "virtual timer expired": 26,
-	"profiling timer expired": 27, "power failure": 30, "bad system call": 31,
+	"profiling timer expired": 27, "i/o possible": 29, "power failure": 30, "bad system call": 31,
 }
 
 // healthOf returns what a status says of the health of a task, HealthUnknown where it says nothing new. A failure of a health check is
