@@ -32,7 +32,7 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 		case user != nil && user.record.Run != l.Run:
 			return nil, nil, fmt.Errorf("mesos: volume %q: run %v uses it", id, user.record.Run)
 		case !there && b.agent.keeps(id):
-			return nil, nil, otherRole{error: fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)}
+			return nil, nil, otherRole{error: fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it to --roles %s", id, strings.Join(b.d.config.Roles, ","))}
 		case !there:
 			var operations []api.Offer_Operation
 			if disk, operations, err = b.create(id); err != nil {
@@ -272,7 +272,7 @@ func (d *driver) destroy(host, name string, begun time.Time, late bool, without 
 		return nil, fmt.Errorf("mesos: volume %q: the master offers nothing of its agent for role %q, as while all of it is used, or before the agent has found a new master; try again later", name, roles[open])
 	}
 	d.dropVolume(a, name)
-	return nil, fmt.Errorf("mesos: volume %q: Mesos does not offer it: another framework uses it, or it has been destroyed; it is listed again if it is offered", name)
+	return nil, fmt.Errorf("mesos: volume %q: Mesos does not offer it: another framework uses it, or it is of a role that --roles does not name, or it has been destroyed; it is listed again if it is offered", name)
 }
 
 // sendDestroy destroys a volume that an offer has. The rest of the offer comes back in another one.

@@ -253,6 +253,31 @@ func TestAVolumeOfAnotherRole(t *testing.T) {
 	})
 }
 
+// TestAVolumeOfARoleOfBefore is not made again for another role, and who waits for it is told why, before it is forgotten.
+func TestAVolumeOfARoleOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		launch := func(d *settled, n int) hostmgr.Status {
+			require.NoError(t, d.Launch(t.Context(), storing(n, "v", "second")))
+			time.Sleep(time.Minute)
+			return d.Inventory()[n]
+		}
+		d, _ := w.drive(t, withRole)
+		require.Equal(t, cluster.TaskSucceeded, launch(d, 0).State)
+		require.NoError(t, d.Close())
+		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"sales"} })
+		refused := launch(d, 1)
+		require.Equal(t, cluster.ReasonLaunchRefused, refused.Reason)
+		require.Contains(t, refused.Message, `the host has volume "v", and Mesos does not offer it to --roles sales`)
+		require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "v"), "of a role that --roles does not name")
+		require.Empty(t, hosted(t, recorder).Volumes)
+		require.Equal(t, cluster.TaskSucceeded, launch(d, 2).State)
+		require.NoError(t, d.Close())
+		_, recorder = w.drive(t, func(c *Config) { withRole(c); c.Dir = t.TempDir() })
+		require.Len(t, hosted(t, recorder).Volumes, 1, "it is there for its role")
+	})
+}
+
 // TestAVolumeOfAnAgentThatWasAway is not made again for the role for which its agent is offered first when it is back.
 func TestAVolumeOfAnAgentThatWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
