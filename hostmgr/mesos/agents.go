@@ -217,6 +217,9 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 	for range h.Capacity.Fixed[cluster.GPU] / cluster.WholeGPU {
 		h.GPUs = append(h.GPUs, cluster.GPUDevice{Model: model})
 	}
+	if h.Revocable.Fixed[cluster.CPU] > 0 && h.Revocable.Fixed[cluster.Memory] == 0 {
+		h.Notes = append(h.Notes, "only cores may be taken back, no memory: revocable tasks that ask for memory have no room")
+	}
 	if m := a.maintenance; m != nil {
 		note := "maintenance is planned from " + m.start.UTC().Format(time.RFC3339)
 		if m.duration > 0 {
@@ -225,7 +228,7 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 		if closing {
 			note += "; no new tasks"
 		}
-		h.Notes = append(slices.Clone(h.Notes), note)
+		h.Notes = append(h.Notes, note)
 	}
 	return h
 }

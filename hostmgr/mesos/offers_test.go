@@ -440,17 +440,34 @@ func TestGPUs(t *testing.T) {
 	})
 }
 
+// lending is an agent that has more, which may be taken back.
+func lending(amounts map[string]float64) mesostest.AgentSpec {
+	spec := agentSpec(0)
+	for name, amount := range amounts {
+		r := mesostest.Scalar(name, amount)
+		r.Revocable = new(api.Resource_RevocableInfo)
+		spec.Resources = append(spec.Resources, r)
+	}
+	return spec
+}
+
+// TestRevocableCoresWithoutMemory: that hardly any task has room there, the host says.
+func TestRevocableCoresWithoutMemory(t *testing.T) {
+	for notes, amounts := range []map[string]float64{{"cpus": 2, "mem": 512}, {"cpus": 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 0)
+			w.AddAgent(lending(amounts))
+			_, recorder := w.drive(t, func(c *Config) { c.Revocable = true })
+			require.Len(t, hosted(t, recorder).Notes, notes)
+		})
+	}
+}
+
 // TestRevocableResources are reported apart, and given to revocable runs only, which get nothing else.
 func TestRevocableResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 0)
-		spec := agentSpec(0)
-		for name, amount := range map[string]float64{"cpus": 2, "mem": 1024} {
-			r := mesostest.Scalar(name, amount)
-			r.Revocable = new(api.Resource_RevocableInfo)
-			spec.Resources = append(spec.Resources, r)
-		}
-		w.AddAgent(spec)
+		w.AddAgent(lending(map[string]float64{"cpus": 2, "mem": 1024}))
 		without, recorder := w.drive(t, nil)
 		require.True(t, hosted(t, recorder).Revocable.IsZero())
 		require.NoError(t, without.Close())
