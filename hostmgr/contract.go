@@ -64,6 +64,9 @@ type Launch struct {
 	// MaxRunTime is after how long from RUNNING the scheduler ends the run, with its grace; 0: never. A driver whose provider
 	// can do the same may have it do so some time later, for the case that the scheduler is away then.
 	MaxRunTime time.Duration `json:",omitempty"` // as fingerprints were made before it was here
+	// PreemptionGrace is that of a Kill for another's sake; 0: Task.KillGrace. A driver needs it only if its provider does not take the
+	// grace of the Kill.
+	PreemptionGrace time.Duration `json:",omitempty"`
 	// Progress is how often a driver that can do so reads how far the run says it is; 0: it does not say.
 	Progress time.Duration `json:",omitempty"`
 	// Revocable says that the run is for what the host has in [cluster.Machine.Revocable], where it has that.

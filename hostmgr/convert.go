@@ -186,6 +186,7 @@ func launchFrom(p *sluicev1.Launch, can cluster.Capabilities) (Launch, error) {
 	}
 	l.Env, l.Told = envFrom(payload.GetEnvironment()), envFrom(payload.GetVariables())
 	l.Progress = max(0, payload.GetProgressInterval().AsDuration())
+	l.PreemptionGrace = max(0, payload.GetPreemptionGrace().AsDuration())
 	l.MaxRunTime, l.Revocable = time.Duration(max(0, payload.GetMaxRunTimeNs())), payload.GetRevocable()
 	return l, l.refuse(payload, can)
 }

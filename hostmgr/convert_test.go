@@ -35,6 +35,7 @@ func fullLaunch() *sluicev1.Launch {
 			GpuDevices:  []uint32{1, 3},
 
 			MaxRunTimeNs: int64(time.Hour), Revocable: true, ProgressInterval: durationpb.New(time.Minute),
+			PreemptionGrace: durationpb.New(time.Second),
 		},
 	}
 }
@@ -58,7 +59,7 @@ func TestLaunchFrom(t *testing.T) {
 		GPUs: []uint16{1, 3},
 		Env:  []cluster.KeyValue{{Key: "A", Value: "given"}, {Key: "B", Value: "2"}},
 
-		MaxRunTime: time.Hour, Revocable: true, Progress: time.Minute,
+		MaxRunTime: time.Hour, Revocable: true, Progress: time.Minute, PreemptionGrace: time.Second,
 	}, got)
 }
 

@@ -587,10 +587,12 @@ func TestStoppingWhoLeaves(t *testing.T) {
 func TestLaunchByAnEarlierVersion(t *testing.T) {
 	before, now := &cluster.JobSpec{}, &cluster.JobSpec{}
 	before.Limits.MaxRunTime, now.Limits.MaxRunTime = time.Minute, time.Hour
+	before.Preemption.Grace, now.Preemption.Grace = time.Minute, time.Hour
 	j := &cluster.Job{UID: 1, Spec: now, Version: 2, Past: []cluster.Version{{Number: 1, Spec: before}}}
 	for version, want := range map[uint64]time.Duration{1: time.Minute, 2: time.Hour} {
 		l := launchDown(&cluster.Task{Key: cluster.MakeTaskKey(1, 0), Run: 1, Version: version}, j).GetLaunch()
 		require.EqualValues(t, want, l.GetTask().GetMaxRunTimeNs(), "version %d", version)
+		require.Equal(t, want, l.GetTask().GetPreemptionGrace().AsDuration(), "version %d", version)
 	}
 }
 

@@ -46,6 +46,10 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 	if job.Progress != 0 {
 		progress = durationpb.New(job.Progress)
 	}
+	var leaving *durationpb.Duration
+	if job.Preemption.Grace != 0 {
+		leaving = durationpb.New(job.Preemption.Grace)
+	}
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
 		Run:  runRef(t.RunID(), j.Spec.Name),
 		Host: t.Host.Name(),
@@ -62,6 +66,7 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 			Revocable:    j.Spec.Revocable,
 
 			ProgressInterval: progress,
+			PreemptionGrace:  leaving,
 		},
 	}}}
 }

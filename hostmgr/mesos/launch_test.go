@@ -243,6 +243,22 @@ func TestTheProgramOfATask(t *testing.T) {
 	}
 }
 
+// TestTheGraceOfATask is no shorter than that of its preemption where the executor would pass over that.
+func TestTheGraceOfATask(t *testing.T) {
+	of := func(runtime cluster.ContainerRuntime, processes int, preemption time.Duration) time.Duration {
+		l := launchOf(0, "h0")
+		l.Task.KillGrace, l.PreemptionGrace = 10*time.Second, preemption
+		l.Task.Processes = make([]cluster.Process, processes)
+		l.Task.Processes[0].Container = &cluster.Container{Runtime: runtime, Image: "i"}
+		return grace(&l)
+	}
+	require.Equal(t, 10*time.Second, of(cluster.MesosRuntime, 1, 0))
+	require.Equal(t, 10*time.Second, of(cluster.MesosRuntime, 1, time.Second))
+	require.Equal(t, time.Minute, of(cluster.MesosRuntime, 1, time.Minute))
+	require.Equal(t, 10*time.Second, of(cluster.MesosRuntime, 2, time.Minute), "of several processes")
+	require.Equal(t, 10*time.Second, of(cluster.DockerRuntime, 1, time.Minute), "with Docker")
+}
+
 // TestATaskWhoseFirstProcessHasEnded runs as soon as the others do, also for a driver that did not see the first one.
 func TestATaskWhoseFirstProcessHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

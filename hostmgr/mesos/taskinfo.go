@@ -212,7 +212,7 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 		Command: command(l, p, address),
 		Labels:  labels(l.Task.Labels),
 		// Also where there is no grace: without a policy an executor gives some seconds.
-		KillPolicy: &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(max(0, l.Task.KillGrace))}},
+		KillPolicy: &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(grace(l))}},
 	}
 	if p.Name != "" {
 		t.Name += "." + p.Name
@@ -233,6 +233,15 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 		}
 	}
 	return t
+}
+
+// grace returns that of a kill that names none. Executors of a single command pass over the one of the KILL, so that nobody there has less
+// than was promised, all have the longer one.
+func grace(l *hostmgr.Launch) time.Duration {
+	if len(l.Task.Processes) == 1 && !docker(&l.Task.Processes[0]) {
+		return max(0, l.Task.KillGrace, l.PreemptionGrace)
+	}
+	return max(0, l.Task.KillGrace)
 }
 
 // command returns what a process runs. Init steps run before it, in its shell, which makes the folders that it needs, too.

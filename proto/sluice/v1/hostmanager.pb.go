@@ -1470,9 +1470,12 @@ type TaskPayload struct {
 	// Environment of every process, beside the variables that the host manager
 	// gives it, which these may refer to: what only the scheduler knows. It may be
 	// another when a launch is repeated.
-	Variables     map[string]string `protobuf:"bytes,13,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Variables map[string]string `protobuf:"bytes,13,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Grace of a preemption, where it is not kill_grace: a Kill has the one that
+	// counts, but some providers take a grace with the launch only.
+	PreemptionGrace *durationpb.Duration `protobuf:"bytes,14,opt,name=preemption_grace,json=preemptionGrace,proto3" json:"preemption_grace,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *TaskPayload) Reset() {
@@ -1592,6 +1595,13 @@ func (x *TaskPayload) GetRevocable() bool {
 func (x *TaskPayload) GetVariables() map[string]string {
 	if x != nil {
 		return x.Variables
+	}
+	return nil
+}
+
+func (x *TaskPayload) GetPreemptionGrace() *durationpb.Duration {
+	if x != nil {
+		return x.PreemptionGrace
 	}
 	return nil
 }
@@ -2991,7 +3001,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x06Launch\x12#\n" +
 	"\x03run\x18\x01 \x01(\v2\x11.sluice.v1.RunRefR\x03run\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12*\n" +
-	"\x04task\x18\x03 \x01(\v2\x16.sluice.v1.TaskPayloadR\x04task\"\xdd\x05\n" +
+	"\x04task\x18\x03 \x01(\v2\x16.sluice.v1.TaskPayloadR\x04task\"\xa3\x06\n" +
 	"\vTaskPayload\x12'\n" +
 	"\x04spec\x18\x01 \x01(\v2\x13.sluice.v1.TaskSpecR\x04spec\x128\n" +
 	"\tresources\x18\x02 \x01(\v2\x1a.sluice.v1.ResourceRequestR\tresources\x12I\n" +
@@ -3008,7 +3018,8 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	" \x01(\tR\x05owner\x12F\n" +
 	"\x11progress_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10progressInterval\x12\x1c\n" +
 	"\trevocable\x18\f \x01(\bR\trevocable\x12C\n" +
-	"\tvariables\x18\r \x03(\v2%.sluice.v1.TaskPayload.VariablesEntryR\tvariables\x1a>\n" +
+	"\tvariables\x18\r \x03(\v2%.sluice.v1.TaskPayload.VariablesEntryR\tvariables\x12D\n" +
+	"\x10preemption_grace\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x0fpreemptionGrace\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
@@ -3233,33 +3244,34 @@ var file_sluice_v1_hostmanager_proto_depIdxs = []int32{
 	17, // 33: sluice.v1.TaskPayload.secrets:type_name -> sluice.v1.SecretFile
 	42, // 34: sluice.v1.TaskPayload.progress_interval:type_name -> google.protobuf.Duration
 	36, // 35: sluice.v1.TaskPayload.variables:type_name -> sluice.v1.TaskPayload.VariablesEntry
-	2,  // 36: sluice.v1.Kill.run:type_name -> sluice.v1.RunRef
-	42, // 37: sluice.v1.Kill.grace:type_name -> google.protobuf.Duration
-	43, // 38: sluice.v1.Kill.on_kill:type_name -> sluice.v1.Argv
-	2,  // 39: sluice.v1.Adjust.run:type_name -> sluice.v1.RunRef
-	41, // 40: sluice.v1.Adjust.resources:type_name -> sluice.v1.ResourceRequest
-	2,  // 41: sluice.v1.RunHealth.run:type_name -> sluice.v1.RunRef
-	24, // 42: sluice.v1.VolumeReport.volumes:type_name -> sluice.v1.VolumeInfo
-	1,  // 43: sluice.v1.HostCommand.action:type_name -> sluice.v1.HostCommand.Action
-	29, // 44: sluice.v1.BulkUp.hello:type_name -> sluice.v1.BulkHello
-	30, // 45: sluice.v1.BulkUp.usage:type_name -> sluice.v1.UsageReport
-	33, // 46: sluice.v1.BulkUp.log:type_name -> sluice.v1.LogChunk
-	32, // 47: sluice.v1.BulkDown.log:type_name -> sluice.v1.LogRequest
-	34, // 48: sluice.v1.BulkDown.cancel:type_name -> sluice.v1.LogCancel
-	31, // 49: sluice.v1.UsageReport.runs:type_name -> sluice.v1.RunUsage
-	2,  // 50: sluice.v1.RunUsage.run:type_name -> sluice.v1.RunRef
-	2,  // 51: sluice.v1.LogRequest.run:type_name -> sluice.v1.RunRef
-	44, // 52: sluice.v1.LogRequest.stream:type_name -> sluice.v1.LogStream
-	44, // 53: sluice.v1.LogChunk.stream:type_name -> sluice.v1.LogStream
-	3,  // 54: sluice.v1.HostManagerService.Control:input_type -> sluice.v1.ShardUp
-	27, // 55: sluice.v1.HostManagerService.Bulk:input_type -> sluice.v1.BulkUp
-	4,  // 56: sluice.v1.HostManagerService.Control:output_type -> sluice.v1.ShardDown
-	28, // 57: sluice.v1.HostManagerService.Bulk:output_type -> sluice.v1.BulkDown
-	56, // [56:58] is the sub-list for method output_type
-	54, // [54:56] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	42, // 36: sluice.v1.TaskPayload.preemption_grace:type_name -> google.protobuf.Duration
+	2,  // 37: sluice.v1.Kill.run:type_name -> sluice.v1.RunRef
+	42, // 38: sluice.v1.Kill.grace:type_name -> google.protobuf.Duration
+	43, // 39: sluice.v1.Kill.on_kill:type_name -> sluice.v1.Argv
+	2,  // 40: sluice.v1.Adjust.run:type_name -> sluice.v1.RunRef
+	41, // 41: sluice.v1.Adjust.resources:type_name -> sluice.v1.ResourceRequest
+	2,  // 42: sluice.v1.RunHealth.run:type_name -> sluice.v1.RunRef
+	24, // 43: sluice.v1.VolumeReport.volumes:type_name -> sluice.v1.VolumeInfo
+	1,  // 44: sluice.v1.HostCommand.action:type_name -> sluice.v1.HostCommand.Action
+	29, // 45: sluice.v1.BulkUp.hello:type_name -> sluice.v1.BulkHello
+	30, // 46: sluice.v1.BulkUp.usage:type_name -> sluice.v1.UsageReport
+	33, // 47: sluice.v1.BulkUp.log:type_name -> sluice.v1.LogChunk
+	32, // 48: sluice.v1.BulkDown.log:type_name -> sluice.v1.LogRequest
+	34, // 49: sluice.v1.BulkDown.cancel:type_name -> sluice.v1.LogCancel
+	31, // 50: sluice.v1.UsageReport.runs:type_name -> sluice.v1.RunUsage
+	2,  // 51: sluice.v1.RunUsage.run:type_name -> sluice.v1.RunRef
+	2,  // 52: sluice.v1.LogRequest.run:type_name -> sluice.v1.RunRef
+	44, // 53: sluice.v1.LogRequest.stream:type_name -> sluice.v1.LogStream
+	44, // 54: sluice.v1.LogChunk.stream:type_name -> sluice.v1.LogStream
+	3,  // 55: sluice.v1.HostManagerService.Control:input_type -> sluice.v1.ShardUp
+	27, // 56: sluice.v1.HostManagerService.Bulk:input_type -> sluice.v1.BulkUp
+	4,  // 57: sluice.v1.HostManagerService.Control:output_type -> sluice.v1.ShardDown
+	28, // 58: sluice.v1.HostManagerService.Bulk:output_type -> sluice.v1.BulkDown
+	57, // [57:59] is the sub-list for method output_type
+	55, // [55:57] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_hostmanager_proto_init() }
