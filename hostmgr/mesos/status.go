@@ -54,8 +54,9 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 //	KILLED              KILLED if we asked for it; where the operator drained the agent LOST, or given back if it never started; else FAILED
 //	GONE_BY_OPERATOR    of an agent that is drained, to be gone afterwards: as KILLED
 //	DROPPED             given back: it never started. LOST where it had
-//	LOST                given back where it says that the offers were gone; else LOST
-//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it; unknown not soon after a subscription, see mayReturn
+//	LOST                given back where it says that the offers were gone; else as GONE
+//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it, or if it was on what may be taken back: PREEMPTED then;
+//	                    unknown not soon after a subscription, see mayReturn
 func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 	e := ending{ExitCode: -1, Message: explain(s), At: timeOf(s)}
 	switch s.GetState() {
@@ -199,9 +200,13 @@ func (e *ending) dropped(c circumstances) {
 }
 
 func (e *ending) lost(s *api.TaskStatus, c circumstances) {
-	switch {
+	switch reason := reasonOf(s); {
 	case c.killed:
 		e.State = cluster.TaskKilled
+	case reason == api.REASON_CONTAINER_PREEMPTED: // its agent needs what may be taken back
+		e.State, e.Reason = cluster.TaskKilled, cluster.ReasonPreempted
+	case reason == api.REASON_CONTAINER_UPDATE_FAILED: // the agent has given up the container
+		e.State, e.Reason = cluster.TaskLost, cluster.ReasonSupervisorLost
 	case unknown(s):
 		e.State, e.Reason = cluster.TaskLost, cluster.ReasonUnknownToHost
 	default:
