@@ -54,7 +54,7 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 //	KILLED              KILLED if we asked for it; where the operator drained the agent LOST, or given back if it never started; else FAILED
 //	GONE_BY_OPERATOR    of an agent that is drained, to be gone afterwards: as KILLED
 //	DROPPED             given back: it never started. LOST where it had
-//	LOST                given back where it says that the offers were gone; else as GONE
+//	LOST                as DROPPED where it says why a launch came to nothing; else as GONE
 //	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it, or if it was on what may be taken back: PREEMPTED then;
 //	                    unknown not soon after a subscription, see mayReturn
 func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
@@ -71,7 +71,7 @@ func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 	case api.TASK_DROPPED:
 		e.dropped(c)
 	case api.TASK_LOST:
-		if reasonOf(s) == api.REASON_INVALID_OFFERS {
+		if wouldBeDropped(s) {
 			e.dropped(c)
 		} else {
 			e.lost(s, c)
@@ -86,6 +86,17 @@ func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 		return ending{}, false
 	}
 	return e, true
+}
+
+// wouldBeDropped reports whether a status says LOST of a launch that came to nothing, as is said to a framework that is not
+// partition-aware. To others it is DROPPED.
+func wouldBeDropped(s *api.TaskStatus) bool {
+	switch reasonOf(s) {
+	case api.REASON_INVALID_OFFERS, api.REASON_RESOURCES_UNKNOWN, api.REASON_AGENT_RESTARTED, api.REASON_GC_ERROR,
+		api.REASON_EXECUTOR_TERMINATED:
+		return true
+	}
+	return false
 }
 
 // vague reports whether a status says that a task has failed, or was killed, and not how: the master's own word has neither the text nor
