@@ -171,18 +171,20 @@ func TestTheOthersEndWithTheMainProcess(t *testing.T) {
 	}
 }
 
-// TestWhichOfSeveralHasFailed is told.
+// TestWhichOfSeveralHasFailed is told, be it by a signal as those that end after it.
 func TestWhichOfSeveralHasFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, mesostest.Config{}, 1)
-		d, _ := w.drive(t, nil)
-		l := launchOf(0, "h0")
-		l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"fail"}}}
-		require.NoError(t, d.Launch(t.Context(), l))
-		end := becomes(t, d, l.Run, cluster.TaskFailed)
-		require.EqualValues(t, 3, end.ExitCode, "%+v", end)
-		require.Regexp(t, `^process "b": TASK_FAILED `, end.Message)
-	})
+	for command, want := range map[string]ending{"fail": {ExitCode: 3}, "crash": {ExitCode: -1, Signal: 9}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 1)
+			d, _ := w.drive(t, nil)
+			l := launchOf(0, "h0")
+			l.Task.Processes = []cluster.Process{{Name: "a", Main: true, Command: []string{"serve"}}, {Name: "b", Command: []string{command}}}
+			require.NoError(t, d.Launch(t.Context(), l))
+			end := becomes(t, d, l.Run, cluster.TaskFailed)
+			require.Equal(t, want, ending{ExitCode: end.ExitCode, Signal: end.Signal}, "%+v", end)
+			require.Regexp(t, `^process "b": TASK_FAILED `, end.Message)
+		})
+	}
 }
 
 // TestWhichOfSeveralIsUnhealthy is told: the executor calls all of them so that end after it.
@@ -222,7 +224,7 @@ func TestOneOfSeveralThatCannotBeStarted(t *testing.T) {
 func TestAFailureGoesBeforeALaunchThatIsGivenBack(t *testing.T) {
 	given, failed := ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchRefused}, ending{Member: 1, State: cluster.TaskFailed, ExitCode: 3, Reason: cluster.ReasonExited}
 	require.Equal(t, failed, combined([]ending{given, failed}, nil, false))
-	stopped := ending{Member: 1, State: cluster.TaskFailed, ExitCode: -1, Signal: 15, Reason: cluster.ReasonSignaled}
+	stopped := ending{Member: 1, State: cluster.TaskFailed, ExitCode: -1, Signal: 15, Reason: cluster.ReasonSignaled, Told: true}
 	require.Equal(t, given, combined([]ending{given, stopped}, nil, false))
 }
 

@@ -23,6 +23,7 @@ type ending struct {
 	Reason   cluster.Reason
 	Message  string
 	At       cluster.Time
+	Told     bool // its executor ended it: it was to, or its health check failed, or another of several had failed
 }
 
 // circumstances are what a status means something else for.
@@ -183,6 +184,7 @@ func goneWithAgent(s *api.TaskStatus) bool {
 
 func (e *ending) killed(s *api.TaskStatus, c circumstances) {
 	_, e.Signal = exitOf(s.GetMessage())
+	e.Told = true
 	draining := reasonOf(s) == api.REASON_AGENT_DRAINING
 	switch {
 	case c.killed:
@@ -344,7 +346,7 @@ func combined(ends []ending, main []bool, killed bool) ending {
 		return decisive
 	}
 	for _, e := range ends {
-		byItself := e.Signal != 15 && e.Signal != 9 || e.Reason == cluster.ReasonUnhealthy // so is every one that ends after it
+		byItself := !e.Told || e.Reason == cluster.ReasonUnhealthy // so is every one that ends after it
 		if e.State == cluster.TaskFailed && byItself && e.Reason != cluster.ReasonLaunchRefused || e.State == cluster.TaskLost {
 			return e // who was given back since another one has failed may be told of first
 		}
