@@ -140,6 +140,8 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.Reason = cluster.ReasonRunTime
 	case reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT || neverRan(s, c):
 		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonLaunchFailed // the text tells of a helper of the agent, as docker pull
+	case reason == api.REASON_IO_SWITCHBOARD_EXITED: // here of the one that carries its output
+		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonSupervisorLost
 	case c.killed && !c.started && reason == api.REASON_EXECUTOR_TERMINATED: // one that is to end a task that it has not got aborts (MESOS-8297)
 		e.State, e.ExitCode, e.Signal = cluster.TaskKilled, -1, 0
 	case e.ExitCode == 0: // a success by the text only
@@ -259,21 +261,21 @@ func timeOf(s *api.TaskStatus) cluster.Time {
 	return cluster.Time(seconds * float64(time.Second))
 }
 
-var (
-	exitText   = regexp.MustCompile(`(?i)exited with status (\d{1,3})\b`)
-	signalText = regexp.MustCompile(`(?i)terminated with signal ([A-Za-z0-9/ -]+?)(?: \(core dumped\))?$`)
-)
+// endText is how executors tell of the end of a process. What its agent has to say, as that there was no memory left, comes behind a colon,
+// and may tell of the end of another one.
+var endText = regexp.MustCompile(`(?i)(?:exited with status (\d{1,3})\b|terminated with signal ([A-Za-z0-9/ -]+?)(?: \(core dumped\))?(?::|$))`)
 
 // exitOf finds the exit code or the signal in the text of a status, the only place that has it; −1 and 0 if there is none.
 func exitOf(message string) (code, signal int32) {
-	if m := exitText.FindStringSubmatch(message); m != nil {
+	switch m := endText.FindStringSubmatch(strings.TrimSpace(message)); {
+	case m == nil:
+		return -1, 0
+	case m[1] != "":
 		n, _ := strconv.Atoi(m[1]) // three digits
 		return int32(n), 0
+	default:
+		return -1, signalOf(strings.ToLower(m[2]))
 	}
-	if m := signalText.FindStringSubmatch(strings.TrimSpace(message)); m != nil {
-		return -1, signalOf(strings.ToLower(m[1]))
-	}
-	return -1, 0
 }
 
 // signalOf returns the number of a signal by its text, 0 of one that is not known.
