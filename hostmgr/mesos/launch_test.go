@@ -261,6 +261,52 @@ func TestTheGraceOfATask(t *testing.T) {
 	require.Equal(t, 10*time.Second, of(cluster.DockerRuntime, 1, time.Minute), "with Docker")
 }
 
+// TestATaskThatOutlivesItsGrace is ended with its executor: that goes by another one.
+func TestATaskThatOutlivesItsGrace(t *testing.T) {
+	for _, processes := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 1)
+			d, _ := w.drive(t, nil)
+			l := launchOf(0, "h0")
+			l.Task.KillGrace = time.Hour
+			l.Task.Processes = make([]cluster.Process, processes)
+			for i := range l.Task.Processes {
+				l.Task.Processes[i] = cluster.Process{Name: fmt.Sprint(i), Command: []string{"stubborn"}}
+			}
+			require.NoError(t, d.Launch(t.Context(), l))
+			becomes(t, d, l.Run, cluster.TaskRunning)
+			require.NoError(t, d.Kill(t.Context(), l.Run, 10*time.Minute))
+			time.Sleep(9 * time.Minute)
+			require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+			require.NoError(t, d.Kill(t.Context(), l.Run, 5*time.Minute), "from now on")
+			time.Sleep(4 * time.Minute)
+			require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+			time.Sleep(2 * time.Minute)
+			require.Equal(t, cluster.TaskKilled, d.Inventory()[0].State, d.Inventory()[0].Message)
+		})
+	}
+}
+
+// TestATaskThatIsToldLateToEnd has its grace from then on: its agent was away.
+func TestATaskThatIsToldLateToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
+		d, _ := w.drive(t, nil)
+		l := launchOf(0, "h0", "stubborn")
+		l.Task.KillGrace = 10 * time.Minute
+		require.NoError(t, d.Launch(t.Context(), l))
+		becomes(t, d, l.Run, cluster.TaskRunning)
+		w.CutAgent("h0")
+		require.NoError(t, d.Kill(t.Context(), l.Run, l.Task.KillGrace))
+		time.Sleep(15 * time.Minute)
+		w.ReturnAgent("h0")
+		time.Sleep(9 * time.Minute)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		time.Sleep(15 * time.Minute)
+		require.Equal(t, cluster.TaskKilled, d.Inventory()[0].State, d.Inventory()[0].Message)
+	})
+}
+
 // TestATaskWhoseFirstProcessHasEnded runs as soon as the others do, also for a driver that did not see the first one.
 func TestATaskWhoseFirstProcessHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

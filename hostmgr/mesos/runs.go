@@ -39,6 +39,7 @@ type run struct {
 
 	killAt    time.Time // when KILL is sent again
 	killTries int
+	dying     time.Time // since when its executor gives it the grace that it has now; zero: the executor has not said that it ends it
 
 	durable  bool // the status is durable with the scheduler
 	awaiting []receipt
@@ -247,6 +248,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		d.loseAgent(a)
 	} else if a != nil && u.GetState() == api.TASK_KILLING {
 		d.foundAgent(a)
+		if r.closing() && !r.ended() && r.dying.IsZero() {
+			r.dying, r.killAt = now, now.Add(max(r.record.Grace, 0)+minKillPause)
+		}
 	}
 	if member >= r.members() {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
@@ -538,6 +542,9 @@ func (d *driver) Kill(_ context.Context, id cluster.RunID, grace time.Duration) 
 		return nil
 	}
 	r.killTries = 0
+	if !r.dying.IsZero() {
+		r.dying = time.Now()
+	}
 	d.sendKill(d.session, r, grace)
 	return nil
 }
@@ -548,15 +555,23 @@ const (
 	maxKillPause = time.Minute
 )
 
-// sendKill asks Mesos to end the members of a run that have not ended.
+// sendKill asks Mesos to end the members of a run that have not ended. What has not long after its grace is ended with its executor, which
+// gives it another grace than was asked for: not all go by that of a KILL.
 func (d *driver) sendKill(s *session, r *run, grace time.Duration) {
-	r.killAt = time.Now().Add(max(grace, 0) + min(minKillPause<<min(r.killTries, 4), maxKillPause))
+	now := time.Now()
+	overdue := !r.dying.IsZero() && now.Sub(r.dying) >= max(grace, 0)+minKillPause
+	r.killAt = now.Add(max(grace, 0) + min(minKillPause<<min(r.killTries, 4), maxKillPause))
 	r.killTries++
 	if s == nil {
 		return // the next session does it
 	}
 	for _, task := range r.tasks() {
 		s.send(laneOf(r.record.Agent), kill(task, r.record.Agent, grace), nil)
+	}
+	if overdue {
+		s.send(laneOf(r.record.Agent), &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{
+			ExecutorID: api.ExecutorID{Value: r.record.Run.String()}, AgentID: api.AgentID{Value: r.record.Agent}, // also of a single process
+		}}, nil)
 	}
 }
 

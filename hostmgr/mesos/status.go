@@ -142,7 +142,7 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonLaunchFailed // the text tells of a helper of the agent, as docker pull
 	case reason == api.REASON_IO_SWITCHBOARD_EXITED: // here of the one that carries its output
 		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonSupervisorLost
-	case c.killed && !c.started && reason == api.REASON_EXECUTOR_TERMINATED: // one that is to end a task that it has not got aborts (MESOS-8297)
+	case c.killed && reason == api.REASON_EXECUTOR_TERMINATED: // by its agent, or one that is to end a task that it has not got aborts (MESOS-8297)
 		e.State, e.ExitCode, e.Signal = cluster.TaskKilled, -1, 0
 	case e.ExitCode == 0: // a success by the text only
 		e.ExitCode, e.Reason = -1, cluster.ReasonSupervisorLost

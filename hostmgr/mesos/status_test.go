@@ -59,6 +59,7 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, asked, killed},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, fresh, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Command terminated with signal Aborted", nil, circumstances{killed: true}, killed},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Executor terminated", nil, asked, killed},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT, "", nil, ran, orphaned},
 		{api.TASK_FAILED, api.REASON_RECONCILIATION, "Reconciliation: Latest task state", nil, fresh, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_CONTAINER_LIMITATION_MEMORY, "Command terminated with signal Killed: Memory limit exceeded: Requested: 32MB\n", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 9, -1}},

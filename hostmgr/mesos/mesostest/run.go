@@ -409,6 +409,16 @@ func (a *agent) endExecutor(e *executor, status int32) {
 	}
 }
 
+// executorTerminated is called when the agent has ended the executor, and with it the process.
+func (r *run) executorTerminated() {
+	r.ended = true
+	r.stopProcess(mesos.TASK_FAILED)
+	r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
+		s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_EXECUTOR_TERMINATED.Enum()
+		s.Message, s.ContainerStatus = text("Executor terminated"), nil
+	})
+}
+
 // KillExecutor kills the executor of a task with SIGKILL; false if the task does not run.
 func (c *Cluster) KillExecutor(taskID string) bool {
 	c.mu.Lock()
@@ -420,12 +430,7 @@ func (c *Cluster) KillExecutor(taskID string) bool {
 			}
 			e := r.executor
 			if e == nil {
-				r.ended = true
-				r.stopProcess(mesos.TASK_FAILED)
-				r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
-					s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_EXECUTOR_TERMINATED.Enum()
-					s.Message, s.ContainerStatus = text("Executor terminated"), nil
-				})
+				r.executorTerminated()
 				return true
 			}
 			a.endExecutor(e, 9)

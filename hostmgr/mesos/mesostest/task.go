@@ -188,15 +188,27 @@ func (m *master) kill(f *framework, call *scheduler.Call_Kill) {
 	}
 }
 
-// shutdown is the call of this name: it ends an executor and its tasks.
+// executorGrace is how long an executor that is shut down has before its agent ends it.
+const executorGrace = 5 * time.Second
+
+// shutdown is the call of this name: it ends an executor and its tasks. That of a command gives the command less than it has itself, whatever
+// grace that had before; that of a group leaves to its agent whom it ends already.
 func (m *master) shutdown(f *framework, call *scheduler.Call_Shutdown) {
 	a := m.c.byID[call.AgentID.Value]
 	if a == nil || !a.heard() {
 		return
 	}
 	for _, r := range a.sortedRuns() {
-		if r.framework == f.id && r.executorID() == call.ExecutorID.Value {
-			r.kill(new(mesos.KillPolicy))
+		if r.framework != f.id || r.executorID() != call.ExecutorID.Value {
+			continue
+		}
+		r.kill(new(mesos.KillPolicy))
+		switch {
+		case r.ended || !r.does.IgnoresTerm && r.does.TermTakes < executorGrace:
+		case r.executor == nil:
+			a.c.after(&r.force, executorGrace-2*time.Second, func() { r.end(0, 9) })
+		default:
+			a.c.after(&r.force, executorGrace, r.executorTerminated)
 		}
 	}
 }
