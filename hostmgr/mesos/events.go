@@ -218,6 +218,11 @@ func (d *driver) foundAgent(a *agent) {
 	if a.lost {
 		a.lost = false
 		d.touch(a)
+		for _, r := range a.runs {
+			if r.closing() && r.dying.IsZero() {
+				r.killAt = time.Now() // it has heard of no KILL
+			}
+		}
 		if d.session != nil && len(a.runs) > 0 {
 			d.session.rounds.anew(time.Now()) // which of them does it still have?
 		}

@@ -287,7 +287,7 @@ func TestATaskThatOutlivesItsGrace(t *testing.T) {
 	}
 }
 
-// TestATaskThatIsToldLateToEnd has its grace from then on: its agent was away.
+// TestATaskThatIsToldLateToEnd is so as soon as its agent is back, and has its grace from then on.
 func TestATaskThatIsToldLateToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
@@ -302,7 +302,7 @@ func TestATaskThatIsToldLateToEnd(t *testing.T) {
 		w.ReturnAgent("h0")
 		time.Sleep(9 * time.Minute)
 		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
-		time.Sleep(15 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		require.Equal(t, cluster.TaskKilled, d.Inventory()[0].State, d.Inventory()[0].Message)
 	})
 }
