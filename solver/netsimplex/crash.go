@@ -353,15 +353,16 @@ func (s *simplex[C]) onlyEnd() int32 {
 // node's price is what the source would pay before it went elsewhere, as in an auction (D. P. Bertsekas, The
 // auction algorithm, Annals of Operations Research 14, 1988), and most prices are right at once. Whom a source
 // hangs by is filled later than those that hang by it, if at all; so there is no cycle. If more than hardly any
-// node is filled, bySources reports false and has done nothing: the tree would be deep, and most of the flow
-// have to be moved again, since those that come first take what others need more.
+// node is filled, and not just by those that nobody else would have come for, bySources reports false and has
+// done nothing: the tree would be deep, and most of the flow have to be moved again, since those that come first
+// take what others need more.
 func (s *simplex[C]) bySources(end int32) bool {
 	w := s.waysTo(end)
 	for u := range s.root {
 		if id := s.idAt[u]; s.nodes[u].size > 0 && len(s.net.In(id)) == 0 {
 			s.send(u, s.net.Supply(id), w)
 		}
-		if hardly*w.full > w.nodes {
+		if hardly*w.full > w.nodes && seldom*w.missed > w.sources {
 			s.abandon()
 			return false
 		}
@@ -369,13 +370,18 @@ func (s *simplex[C]) bySources(end int32) bool {
 	return true
 }
 
+// seldom is at most once in so many times.
+const seldom = 64
+
 // ways is how nodes reach the end by one arc.
 type ways struct {
 	arcs []outlet // by node, then by cost
 	next []int32  // by node: which of arcs takes the next unit
 	open []way    // by node, and of the end: what that costs, and its room
-	// How many nodes there are that have an arc to the end, and how many of them are filled.
-	nodes, full int
+	list []outlet // scratch
+	// How many nodes there are that have an arc to the end, how many of them are filled, how many sources have
+	// chosen, and how many of them found filled what was cheapest.
+	nodes, full, sources, missed int
 }
 
 type outlet struct {
@@ -388,6 +394,9 @@ type way struct{ price, room int64 }
 // waysTo hangs all nodes but sources that have an arc to the end by the cheapest.
 func (s *simplex[C]) waysTo(end int32) *ways {
 	w := &ways{next: s.child, open: make([]way, len(s.nodes))}
+	for v := range w.open {
+		w.open[v].price = math.MaxInt64 / 2 // dearer than any way
+	}
 	for _, ref := range s.net.In(s.idAt[end]) {
 		if s.net.Open(ref.Arc) && len(s.net.In(ref.Node)) > 0 && s.placeOf[ref.Node] != end {
 			w.arcs = append(w.arcs, outlet{int64(ref.Cost), s.placeOf[ref.Node], s.slotOf[ref.Arc]})
@@ -403,7 +412,7 @@ func (s *simplex[C]) waysTo(end int32) *ways {
 			w.nodes++
 		}
 	}
-	w.open[end].room = flowgraph.Infinite
+	w.open[end] = way{0, flowgraph.Infinite}
 	return w
 }
 
@@ -413,17 +422,18 @@ func (s *simplex[C]) hang(v, parent, slot int32) {
 	s.put(slot, inTree)
 }
 
-// looks is how often a source looks at its arcs at most. What it has left then is for pivots.
-const looks = 32
-
 // send has u send what it has, and hangs it by its next choice.
 func (s *simplex[C]) send(u int32, supply int64, w *ways) {
-	for look := 0; supply > 0 && look < looks; look++ {
-		best, next := s.choices(u, w)
-		if best.slot == none {
+	for _, x := range s.choices(u, supply, w) {
+		v := x.node
+		switch {
+		case w.open[v].room == 0: // filled by an arc beside
+			continue
+		case supply == 0:
+			s.hang(u, v, x.slot)
 			return
 		}
-		v, left, full := best.node, s.bound(best.slot).width(), false
+		left, full := s.bound(x.slot).width(), false
 		for supply > 0 && left > 0 && !full {
 			amount := min(supply, left, w.open[v].room)
 			supply -= amount
@@ -435,14 +445,12 @@ func (s *simplex[C]) send(u int32, supply int64, w *ways) {
 		case full:
 			w.full++
 			s.put(s.nodes[v].pred, atUpper)
-			s.hang(v, u, best.slot)
+			s.hang(v, u, x.slot)
 		case left > 0:
-			next = best
+			s.hang(u, v, x.slot)
+			return
 		default:
-			s.put(best.slot, atUpper)
-		}
-		if supply == 0 && next.slot != none && w.open[next.node].room > 0 {
-			s.hang(u, next.node, next.slot)
+			s.put(x.slot, atUpper)
 		}
 	}
 }
@@ -460,23 +468,41 @@ func (s *simplex[C]) proceed(v int32, w *ways) bool {
 	return true
 }
 
-// choices returns the cheapest two ways by which u may send a unit; their slots are none where there is none.
-func (s *simplex[C]) choices(u int32, w *ways) (best, next outlet) {
-	best, next = outlet{math.MaxInt64, none, none}, outlet{math.MaxInt64, none, none}
-	for _, ref := range s.net.Out(s.idAt[u]) {
-		v := s.placeOf[ref.Node]
-		x := outlet{int64(ref.Cost) + w.open[v].price, v, none}
-		if x.cost >= next.cost || w.open[v].room == 0 || !s.net.Open(ref.Arc) {
-			continue
-		}
-		if x.slot = s.slotOf[ref.Arc]; s.state[x.slot].where() != atLower {
-			continue
-		}
-		if x.cost < best.cost {
-			best, next = x, best
-		} else {
-			next = x
+// choices returns the cheapest ways by which u may send units, one more than it has units, cheapest first.
+// They are valid until the next call.
+func (s *simplex[C]) choices(u int32, units int64, w *ways) []outlet {
+	if units <= 0 {
+		return nil
+	}
+	refs := s.net.Out(s.idAt[u])
+	most, below, filled := int(min(units, int64(len(refs))))+1, int64(math.MaxInt64), int64(math.MaxInt64)
+	list := w.list[:0]
+	keep := func() {
+		slices.SortFunc(list, func(a, b outlet) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.slot, b.slot)) })
+		if len(list) >= most {
+			list = list[:most]
+			below = list[most-1].cost
 		}
 	}
-	return best, next
+	for _, ref := range refs {
+		v := s.placeOf[ref.Node]
+		x := outlet{cost: int64(ref.Cost) + w.open[v].price, node: v}
+		switch {
+		case x.cost >= below || !s.net.Open(ref.Arc):
+			continue
+		case w.open[v].room == 0:
+			filled = min(filled, x.cost)
+			continue
+		}
+		x.slot = s.slotOf[ref.Arc]
+		if list = append(list, x); len(list) == 2*most {
+			keep()
+		}
+	}
+	keep()
+	w.list = list
+	if w.sources++; len(list) > 0 && filled < list[0].cost {
+		w.missed++
+	}
+	return list
 }
