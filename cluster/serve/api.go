@@ -43,7 +43,6 @@ type About struct {
 // that a client or a host manager sends passes the gate first; options come on top of the server's own.
 func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Server {
 	a := &api{s: s, about: about}
-	g := gate{s: s, check: a.check}
 	if s.config.Traces != nil {
 		options = append(options, s.config.Traces.option())
 	}
@@ -54,20 +53,19 @@ func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Se
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.InTapHandle(limitUnary),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.ChainUnaryInterceptor(g.unary),
-		grpc.ChainStreamInterceptor(g.stream),
 	}, options...)...)
-	sluicev1.RegisterJobServiceServer(server, &jobService{api: a})
-	sluicev1.RegisterTaskServiceServer(server, &taskService{api: a})
-	sluicev1.RegisterPoolServiceServer(server, &poolService{api: a})
-	sluicev1.RegisterHostServiceServer(server, &hostService{api: a})
-	sluicev1.RegisterClusterServiceServer(server, &clusterService{api: a})
-	sluicev1.RegisterAccessServiceServer(server, &accessService{api: a})
-	sluicev1.RegisterDiscoveryServiceServer(server, &discoveryService{api: a})
-	sluicev1.RegisterHostManagerServiceServer(server, hostManagers{s: s})
-	sluicev1.RegisterVolumeServiceServer(server, &volumeService{api: a})
-	healthv1.RegisterHealthServer(server, health.NewServer())
-	reflection.Register(server)
+	at := gated{server, gate{s: s, check: a.check}}
+	sluicev1.RegisterJobServiceServer(at, &jobService{api: a})
+	sluicev1.RegisterTaskServiceServer(at, &taskService{api: a})
+	sluicev1.RegisterPoolServiceServer(at, &poolService{api: a})
+	sluicev1.RegisterHostServiceServer(at, &hostService{api: a})
+	sluicev1.RegisterClusterServiceServer(at, &clusterService{api: a})
+	sluicev1.RegisterAccessServiceServer(at, &accessService{api: a})
+	sluicev1.RegisterDiscoveryServiceServer(at, &discoveryService{api: a})
+	sluicev1.RegisterHostManagerServiceServer(at, hostManagers{s: s})
+	sluicev1.RegisterVolumeServiceServer(at, &volumeService{api: a})
+	healthv1.RegisterHealthServer(at, health.NewServer())
+	reflection.Register(at)
 	return server
 }
 

@@ -74,18 +74,26 @@ func (c *call) key() string {
 	return c.who.User
 }
 
-// recheckEvery is how often it is looked whether the caller of an open stream is still who he was.
+// recheckEvery is how often it is looked whether the caller of an open stream, or of a request that is coming in, is still who he was.
 const recheckEvery = time.Second
 
-// standing reports whether the caller of an open stream may go on: his token may have been revoked, or his role.
-func (g gate) standing(c *call) error {
+// known looks whether the caller is still who he was, if that is some time ago, and whether it had to look.
+func (g gate) known(c *call) (looked bool, err error) {
 	last, now := c.checked.Load(), time.Now()
 	since := time.Duration(now.UnixNano() - last) // below 0 where the clock has been set back
 	if c.row.public || c.who.Free || since >= 0 && since < recheckEvery || !c.checked.CompareAndSwap(last, now.UnixNano()) {
-		return nil
+		return false, nil
 	}
 	if _, err := g.s.Identify(c.shown, now); err != nil {
-		return status.Error(codes.Unauthenticated, err.Error())
+		return true, status.Error(codes.Unauthenticated, err.Error())
+	}
+	return true, nil
+}
+
+// standing reports whether the caller of an open stream may go on: his token may have been revoked, or his role.
+func (g gate) standing(c *call) error {
+	if looked, err := g.known(c); err != nil || !looked {
+		return err
 	}
 	return c.allow(g.s.Snapshot(), c.request)
 }
@@ -181,32 +189,84 @@ func (c *call) knowsFiltered(in *cluster.Snapshot, field, pool string) error {
 	return nil
 }
 
-func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
-	c, err := g.begin(ctx, info.FullMethod)
-	defer func() { g.s.audit(ctx, c, err) }()
-	if err != nil {
-		return nil, err
-	}
-	if err := g.admit(c, req); err != nil {
-		return nil, err
-	}
-	return next(context.WithValue(ctx, callKey{}, c), req)
+// gated registers services with a server so that every call comes to the gate with nothing read of it but its header: gRPC by itself hands
+// on a call that is no stream when it has taken all of its request in, whoever sends it.
+type gated struct {
+	*grpc.Server
+	gate gate
 }
 
-func (g gate) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	c, err := g.begin(s.Context(), info.FullMethod)
-	defer func() { g.s.audit(s.Context(), c, err) }()
-	if err != nil {
-		return err
+// RegisterService implements grpc.ServiceRegistrar.
+func (r gated) RegisterService(desc *grpc.ServiceDesc, service any) {
+	d := *desc
+	d.Methods, d.Streams = nil, nil
+	for _, m := range desc.Methods {
+		d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: m.MethodName, Handler: r.gate.unary("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)})
 	}
-	if !c.who.Free {
-		done, err := g.s.throttle.open(c.key())
+	for _, s := range desc.Streams {
+		s.Handler = r.gate.stream("/"+desc.ServiceName+"/"+s.StreamName, s)
+		d.Streams = append(d.Streams, s)
+	}
+	r.Server.RegisterService(&d, service)
+}
+
+// unary answers calls of a method that are no streams.
+func (g gate) unary(method string, next grpc.MethodHandler) grpc.StreamHandler {
+	answer := func(service any, s grpc.ServerStream) (answer any, err error) {
+		c, err := g.begin(s.Context(), method)
+		defer func() { g.s.audit(s.Context(), c, err) }()
+		if err != nil {
+			return nil, err
+		}
+		receive := func(request any) error {
+			if err := g.receive(c, s, request); err != nil {
+				return err
+			}
+			if _, err := g.known(c); err != nil { // it may have taken long to come
+				return err
+			}
+			return g.admit(c, request)
+		}
+		return next(service, context.WithValue(s.Context(), callKey{}, c), receive, nil)
+	}
+	return func(service any, s grpc.ServerStream) error {
+		message, err := answer(service, s)
+		if err != nil {
+			return err
+		}
+		return s.SendMsg(message)
+	}
+}
+
+// receive takes in the first message of a call. Those that anybody may send are few at a time.
+func (g gate) receive(c *call, s grpc.ServerStream, message any) error {
+	if c.row.public {
+		done, err := g.s.throttle.receive(c.key())
 		if err != nil {
 			return err
 		}
 		defer done()
 	}
-	return next(srv, &gatedStream{ServerStream: s, gate: g, call: c, session: info.IsClientStream})
+	return s.RecvMsg(message)
+}
+
+// stream answers calls of a method that are streams.
+func (g gate) stream(method string, desc grpc.StreamDesc) grpc.StreamHandler {
+	return func(service any, s grpc.ServerStream) (err error) {
+		c, err := g.begin(s.Context(), method)
+		defer func() { g.s.audit(s.Context(), c, err) }()
+		if err != nil {
+			return err
+		}
+		if !c.who.Free {
+			done, err := g.s.throttle.open(c.key())
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
+		return desc.Handler(service, &gatedStream{ServerStream: s, gate: g, call: c, session: desc.ClientStreams})
+	}
 }
 
 // gatedStream holds a stream to the gate, message by message.
@@ -225,13 +285,13 @@ func (s *gatedStream) Context() context.Context {
 
 // RecvMsg implements grpc.ServerStream. Who opens a stream has to say soon what for.
 func (s *gatedStream) RecvMsg(m any) error {
-	receive := func() error { return s.ServerStream.RecvMsg(m) }
 	var err error
 	first := !s.begun
 	if first {
+		receive := func() error { return s.gate.receive(s.call, s.ServerStream, m) }
 		err = inTime(s.gate.s.config.Limits.Patience, receive, "the first message of the call did not come within %v")
 	} else {
-		err = receive()
+		err = s.ServerStream.RecvMsg(m)
 	}
 	s.begun = true
 	if err != nil {

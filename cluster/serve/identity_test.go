@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -85,16 +86,42 @@ func (a *apiTest) createToken(t *testing.T, user string, groups []string, r *slu
 		Addr: &net.IPAddr{}, AuthInfo: credentials.TLSInfo{State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{chain}}},
 	})
 	service := &accessService{api: &api{s: a.Scheduler}}
-	info := &grpc.UnaryServerInfo{FullMethod: sluicev1.AccessService_CreateToken_FullMethodName}
-	raw, err := proto.Marshal(r)
-	require.NoError(t, err)
-	came := &sluicev1.CreateTokenRequest{} // as the codec leaves it
-	came.ProtoReflect().SetUnknown(raw)
-	answer, err := gate{s: a.Scheduler, check: service.check}.unary(ctx, came, info, func(ctx context.Context, r any) (any, error) {
-		return service.CreateToken(ctx, r.(*sluicev1.CreateTokenRequest))
-	})
-	made, _ := answer.(*sluicev1.CreateTokenResponse)
+	next := func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		r := &sluicev1.CreateTokenRequest{}
+		if err := receive(r); err != nil {
+			return nil, err
+		}
+		return service.CreateToken(ctx, r)
+	}
+	s := &oneCall{ctx: ctx, request: r}
+	err := gate{s: a.Scheduler, check: service.check}.unary(sluicev1.AccessService_CreateToken_FullMethodName, next)(nil, s)
+	made, _ := s.answer.(*sluicev1.CreateTokenResponse)
 	return made, err
+}
+
+// oneCall is the stream of a call with one request.
+type oneCall struct {
+	grpc.ServerStream
+	ctx     context.Context
+	request proto.Message
+	late    func() // what happens until the request has come; nil: nothing
+	answer  any
+}
+
+func (c *oneCall) Context() context.Context { return c.ctx }
+
+func (c *oneCall) SendMsg(m any) error {
+	c.answer = m
+	return nil
+}
+
+func (c *oneCall) RecvMsg(m any) error {
+	if c.late != nil {
+		c.late()
+	}
+	raw, err := proto.Marshal(c.request)
+	m.(proto.Message).ProtoReflect().SetUnknown(raw) // as the codec leaves it
+	return err
 }
 
 func showing(ctx context.Context, token string) context.Context {
@@ -234,11 +261,36 @@ func TestAccessListsAreEnforced(t *testing.T) {
 	require.Equal(t, "root/a", pools.Pools[0].Spec.Path)
 }
 
-// What nobody is known to have sent is not decoded.
+// Nothing of the request has to come for an unknown caller to be refused: nobody can have it taken in.
 func TestWhoCallsComesBeforeWhatHeSent(t *testing.T) {
 	a, _ := newGuarded(t, Limits{})
-	err := a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, []byte{0xff, 0xff, 0xff}, &sluicev1.SubmitJobResponse{})
-	require.Equal(t, codes.Unauthenticated, status.Code(err))
+	for _, method := range []string{sluicev1.JobService_SubmitJob_FullMethodName, sluicev1.JobService_WatchJobs_FullMethodName} {
+		stream, err := a.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, method)
+		require.NoError(t, err)
+		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&sluicev1.SubmitJobResponse{})), method)
+	}
+}
+
+// Health is told to everybody: what they send for it is bounded by how many do so at once, and goes on when they have ended.
+func TestRequestsOfUnknownCallersAreFewAtOnce(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	ctx, end := context.WithCancel(t.Context())
+	answers := make(chan error, maxReceiving+1)
+	for i := range maxReceiving + 1 {
+		stream, err := a.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
+			[]string{healthv1.Health_Check_FullMethodName, healthv1.Health_Watch_FullMethodName}[i%2])
+		require.NoError(t, err)
+		go func() { answers <- stream.RecvMsg(&healthv1.HealthCheckResponse{}) }()
+	}
+	require.Equal(t, codes.ResourceExhausted, status.Code(<-answers), "one is too many; the others wait for what is sent")
+	end()
+	for range maxReceiving {
+		require.Equal(t, codes.Canceled, status.Code(<-answers))
+	}
+	require.Eventually(t, func() bool {
+		_, err := healthv1.NewHealthClient(a.conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
+		return err == nil
+	}, time.Minute, time.Millisecond)
 }
 
 func TestTokens(t *testing.T) {
@@ -597,6 +649,26 @@ func TestAnOpenStreamEndsWithItsToken(t *testing.T) {
 	for err == nil {
 		_, err = stream.Recv()
 	}
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+}
+
+// A request that was begun with a token and comes when that has been revoked is refused.
+func TestARequestThatOutlivesItsToken(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.emit(t, &cluster.TokenCreated{Token: cluster.Token{ID: "olgas", Hash: hashSecret("s"), User: "olga", Groups: []string{"ops"}, Expires: 1 << 62}})
+	s := &oneCall{
+		ctx:     metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+tokenText("olgas", "s"))),
+		request: &sluicev1.GetStatusRequest{},
+		late: func() {
+			a.emit(t, &cluster.TokenRevoked{ID: "olgas"})
+			time.Sleep(recheckEvery)
+		},
+	}
+	service := &clusterService{api: &api{s: a.Scheduler}}
+	err := gate{s: a.Scheduler, check: service.check}.unary(sluicev1.ClusterService_GetStatus_FullMethodName,
+		func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			return nil, receive(&sluicev1.GetStatusRequest{})
+		})(nil, s)
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 }
 

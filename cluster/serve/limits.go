@@ -43,10 +43,11 @@ type throttle struct {
 	users  map[string]*spending
 }
 
-// spending is what one user asks for now.
+// spending is what one user, or one address of those who do not say who they are, asks for now.
 type spending struct {
-	calls   *rate.Limiter
-	streams int
+	calls     *rate.Limiter
+	streams   int
+	receiving int // requests of a public call that have not come to their end
 }
 
 func newThrottle(l Limits) *throttle { return &throttle{limits: l, users: map[string]*spending{}} }
@@ -57,7 +58,7 @@ func (t *throttle) of(user string) *spending {
 	if u == nil {
 		if len(t.users) >= maxRemembered {
 			for name, old := range t.users {
-				if old.streams == 0 && old.calls.Tokens() >= float64(t.limits.Burst) {
+				if old.streams == 0 && old.receiving == 0 && old.calls.Tokens() >= float64(t.limits.Burst) {
 					delete(t.users, name)
 				}
 			}
@@ -92,6 +93,26 @@ func (t *throttle) open(user string) (done func(), err error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		u.streams--
+	}, nil
+}
+
+// maxReceiving bounds the requests that come from one address at once without it being known who sends them. Each may take MaxRequestBytes
+// before its size is known.
+const maxReceiving = 32
+
+// receive lets a request come in. Where it does, done has to be called when it is there.
+func (t *throttle) receive(address string) (done func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.of(address)
+	if u.receiving >= maxReceiving {
+		return nil, status.Errorf(codes.ResourceExhausted, "%d requests come from one address at once, and nobody has said who sends them: try again", maxReceiving)
+	}
+	u.receiving++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		u.receiving--
 	}, nil
 }
 
