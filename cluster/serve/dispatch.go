@@ -2,12 +2,14 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
@@ -125,6 +127,9 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		}
 		c.s.tell(message.GetLaunch().GetTask(), snapshot, t, j, c.peers.of(snapshot, j))
 		sent[k] = sentRun{run: t.Run}
+		if n := proto.Size(message); n > MaxRequestBytes {
+			return c.tooLarge(ctx, t.RunID(), n)
+		}
 	case t.State.Vacating() && !c.spares && (before.run != t.Run || before.killed != t.State):
 		j := snapshot.Job(k.Job())
 		grace, command := rules.Leave(t, j.SpecFor(t))
@@ -139,6 +144,23 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// tooLarge fails a run whose launch the shard would not take: its stream would break, and again in every session. Specs from before that
+// was bounded can make such launches.
+func (c *control) tooLarge(ctx context.Context, run cluster.RunID, size int) error {
+	e := &cluster.TaskStatus{
+		Task: run.Task, Run: run.Run, State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchFailed,
+		Message: fmt.Sprintf("what its host manager has to be told takes %d bytes, at most %d: let overrides add less to the environment of its processes", size, MaxRequestBytes),
+	}
+	return c.s.Send(ctx, run.Task, func(tx *Tx) error {
+		_, err := rules.Report(tx, c.shard, e)
+		return err
+	}, func(err error) {
+		if err != nil {
+			c.refused("a launch that is too large", run, err)
+		}
+	})
 }
 
 // peers are the addresses of a gang as one state has them: all its members are told the same.

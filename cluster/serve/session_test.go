@@ -552,6 +552,30 @@ func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {
 	require.Equal(t, cluster.JobFailed, r.s.Snapshot().Job(uid).State())
 }
 
+// A launch that its host manager would not take would break the session, and the next one, and nothing else would be launched.
+func TestALaunchThatIsTooLarge(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	var uid cluster.JobUID
+	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+		uid = tx.State().NextJob()
+		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &cluster.JobSpec{
+			Name: "large", Pool: cluster.DefaultPool, Instances: 1,
+			Task: cluster.TaskSpec{
+				Processes: []cluster.Process{{Command: []string{"/bin/true"}}},
+				Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1000}},
+			},
+			Overrides: []cluster.InstanceOverride{{Env: []cluster.KeyValue{{Key: "A", Value: strings.Repeat("x", MaxRequestBytes)}}}},
+		}}}})
+	}))
+	task := r.eventually(cluster.MakeTaskKey(uid, 0), inState(cluster.TaskFailed))
+	require.Equal(t, cluster.ReasonLaunchFailed, task.Reason)
+	require.Contains(t, task.Message, "let overrides add less to the environment of its processes")
+
+	r.submit("small", 1, 0)
+	require.Equal(t, "small", sh.down().GetLaunch().GetRun().GetJob())
+}
+
 func TestStoppingKillsOnce(t *testing.T) {
 	r, sh, uid, run := newRunning(t)
 	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: uid}) }))
