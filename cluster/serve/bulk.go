@@ -22,6 +22,8 @@ var (
 	ErrShardAway = errors.New("serve: the host manager of the run's host is not connected")
 	// ErrSlowReader: the reader did not take what it asked for, and others waited behind it.
 	ErrSlowReader = errors.New("serve: the reader is too slow")
+	// ErrSilentShard: the shard is connected, and does not answer.
+	ErrSilentShard = errors.New("serve: the host manager does not answer")
 	// ErrManyReaders: the shard reads as many outputs at once as it may.
 	ErrManyReaders = errors.New("serve: too many readers")
 )
@@ -29,6 +31,9 @@ var (
 // slowReader is how long a reader may take nothing of a log, while a chunk waits for it, before the request is given up. Readers that
 // stand still together have that time together, not one after the other.
 const slowReader = 10 * time.Second
+
+// answerPatience is how long a shard may take to take a request, and to send some of the answer, save of a run that is followed.
+const answerPatience = time.Minute
 
 // bulk is a shard's stream for what may wait: usage reports and logs.
 type bulk struct {
@@ -175,8 +180,8 @@ func (b *bulk) open(gone <-chan struct{}) (uint64, *logReader) {
 	return b.next, reader
 }
 
-// ReadLog asks the shard that has the run's output for it and passes on the chunks until the request is done, fails, or
-// ctx ends. The request's id is filled in.
+// ReadLog asks the shard that has the run's output for it and passes on the chunks until the request is done, fails, is not
+// answered for answerPatience, or ctx ends. The request's id is filled in.
 func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluicev1.LogRequest, each func(*sluicev1.LogChunk) error) error {
 	s.shards.mu.Lock()
 	b := s.shards.get(host.Shard()).bulk
@@ -197,12 +202,19 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 			_ = b.send(context.WithoutCancel(ctx), cancel)
 		}
 	}()
+	silence := time.NewTimer(answerPatience)
+	defer silence.Stop()
 	for {
+		if silence.Reset(answerPatience); req.GetFollow() {
+			silence.Stop() // what runs may print nothing for long
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-b.done:
 			return ErrShardAway
+		case <-silence.C:
+			return ErrSilentShard
 		case chunk, ok := <-reader.chunks:
 			if !ok {
 				return ErrSlowReader
@@ -225,6 +237,8 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 }
 
 func (b *bulk) send(ctx context.Context, m *sluicev1.BulkDown) error {
+	silence := time.NewTimer(answerPatience)
+	defer silence.Stop()
 	select {
 	case b.down <- m:
 		return nil
@@ -232,5 +246,7 @@ func (b *bulk) send(ctx context.Context, m *sluicev1.BulkDown) error {
 		return ErrShardAway
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-silence.C:
+		return ErrSilentShard
 	}
 }

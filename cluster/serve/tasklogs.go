@@ -136,6 +136,8 @@ func logStatus(err error, host cluster.HostID) error {
 	switch {
 	case errors.Is(err, ErrShardAway):
 		return resourceError(codes.Unavailable, "host", string(host), "its host manager is not connected: try again")
+	case errors.Is(err, ErrSilentShard):
+		return resourceError(codes.Unavailable, "host", string(host), "its host manager is connected and has not answered for %v: look what holds it up, and try again", answerPatience)
 	case errors.Is(err, ErrSlowReader):
 		return status.Error(codes.ResourceExhausted, "the output was not read for too long: ask again from where it ended")
 	case errors.Is(err, ErrManyReaders):

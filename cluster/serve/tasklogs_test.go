@@ -381,6 +381,34 @@ func TestTheShardIsToldThatNobodyReads(t *testing.T) {
 	require.Equal(t, next.RequestId, <-sh.cancels)
 }
 
+// A shard that is connected and does not answer, or takes no requests, keeps nobody waiting. What is followed may be silent.
+func TestAShardThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Scheduler{}
+		b := &bulk{down: make(chan *sluicev1.BulkDown, 2), done: make(chan struct{}), requests: map[uint64]*logReader{}}
+		s.shards.byName = map[cluster.ShardID]*shard{"s": {bulk: b}}
+		read := func(ctx context.Context, follow bool) error {
+			return s.ReadLog(ctx, "s/h", &sluicev1.LogRequest{Follow: follow}, func(*sluicev1.LogChunk) error { return nil })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.ErrorIs(t, read(ctx, true), context.DeadlineExceeded)
+		<-b.down // the request
+
+		begun := time.Now()
+		time.AfterFunc(answerPatience/2, func() { b.deliver(&sluicev1.LogChunk{RequestId: 2}) })
+		require.ErrorIs(t, read(t.Context(), false), ErrSilentShard)
+		require.Equal(t, 3*answerPatience/2+answerPatience, time.Since(begun), "since it last answered, and for the word that nobody waits")
+		begun = time.Now()
+		require.ErrorIs(t, read(t.Context(), true), ErrSilentShard, "it does not take the request")
+		require.Equal(t, answerPatience, time.Since(begun))
+		require.Empty(t, b.requests)
+	})
+	err := logStatus(ErrSilentShard, "s/h")
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.Contains(t, err.Error(), `host "s/h": its host manager is connected and has not answered for 1m0s`)
+}
+
 // A reader that takes nothing holds up the others for a while, and one that has left does not.
 func TestALogReaderThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

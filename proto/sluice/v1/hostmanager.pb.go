@@ -2612,7 +2612,8 @@ func (x *RunUsage) GetProgress() float64 {
 }
 
 // LogRequest asks for the output of a run; LogChunks answer it until one that is
-// marked done, or a LogCancel.
+// marked done, or a LogCancel, which also comes when, without follow, none has come
+// for a minute.
 type LogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the scheduler; unique within the stream.

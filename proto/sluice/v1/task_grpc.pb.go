@@ -36,7 +36,11 @@ const (
 type TaskServiceClient interface {
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
-	// The output of a run, in order for each stream.
+	// The output of a run, in order for each stream. UNAVAILABLE: the host manager
+	// is not connected, or has sent nothing for a minute although nothing is
+	// followed. RESOURCE_EXHAUSTED: it reads as much as it may, or the client has
+	// taken nothing for 10 s while others waited. NOT_FOUND: it does not have that
+	// output.
 	TaskLogs(ctx context.Context, in *TaskLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TaskLogsResponse], error)
 	// Ends the current run, if there is one, and starts another.
 	RestartTask(ctx context.Context, in *RestartTaskRequest, opts ...grpc.CallOption) (*RestartTaskResponse, error)
@@ -156,7 +160,11 @@ func (c *taskServiceClient) ListTaskEvents(ctx context.Context, in *ListTaskEven
 type TaskServiceServer interface {
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
-	// The output of a run, in order for each stream.
+	// The output of a run, in order for each stream. UNAVAILABLE: the host manager
+	// is not connected, or has sent nothing for a minute although nothing is
+	// followed. RESOURCE_EXHAUSTED: it reads as much as it may, or the client has
+	// taken nothing for 10 s while others waited. NOT_FOUND: it does not have that
+	// output.
 	TaskLogs(*TaskLogsRequest, grpc.ServerStreamingServer[TaskLogsResponse]) error
 	// Ends the current run, if there is one, and starts another.
 	RestartTask(context.Context, *RestartTaskRequest) (*RestartTaskResponse, error)
