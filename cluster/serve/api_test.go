@@ -201,13 +201,6 @@ func TestHealthAndReflection(t *testing.T) {
 	})
 }
 
-func TestUnimplementedCallsNameThemselves(t *testing.T) {
-	a := newAPITest(t)
-	_, err := sluicev1.NewVolumeServiceClient(a.conn).CreateVolume(t.Context(), &sluicev1.CreateVolumeRequest{})
-	require.Equal(t, codes.Unimplemented, status.Code(err))
-	require.Contains(t, err.Error(), "CreateVolume")
-}
-
 // One that does not lead any more answers nothing: what it knows may be old.
 func TestWhoDoesNotLeadAnswersNothing(t *testing.T) {
 	var lost atomic.Bool

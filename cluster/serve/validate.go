@@ -13,6 +13,10 @@ import (
 // what depends on the state is looked up in the latest snapshot, and decided once more where the state is changed.
 func (a *api) check(c *call, request proto.Message) error {
 	var v violations
+	if _, creates := request.(*sluicev1.CreateVolumeRequest); creates { // whatever is in it
+		v.Unsupported("spec", "CreateVolume is for later: the first task that mounts a volume on a host makes it there, so name it in a job's task.volumes")
+		return v.Err()
+	}
 	inspect(request.ProtoReflect(), "", &v)
 	a.validate(c, request, &v)
 	return v.Err()

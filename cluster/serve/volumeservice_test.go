@@ -122,6 +122,15 @@ func TestVolumes(t *testing.T) {
 	require.ErrorContains(t, err, "its host manager is not connected")
 }
 
+// Whatever a volume is asked for with, the answer says how there comes to be one.
+func TestVolumesAreNotMadeByThemselves(t *testing.T) {
+	a := newAPITest(t)
+	for _, spec := range []*sluicev1.VolumeSpec{nil, {}, {Name: "db", Bytes: 1, Owner: "ann"}} {
+		_, err := sluicev1.NewVolumeServiceClient(a.conn).CreateVolume(t.Context(), &sluicev1.CreateVolumeRequest{Spec: spec})
+		requireViolation(t, err, codes.Unimplemented, "spec", "the first task that mounts a volume on a host makes it there")
+	}
+}
+
 // TestAVolumeThatIsUsed is not deleted.
 func TestAVolumeThatIsUsed(t *testing.T) {
 	r := newRig(t, journal.NewMemory())

@@ -32,7 +32,7 @@ const (
 // that outlives the tasks that use it. A volume is made by the first task that
 // uses it on a host.
 type VolumeServiceClient interface {
-	// For later.
+	// For later: always UNIMPLEMENTED.
 	CreateVolume(ctx context.Context, in *CreateVolumeRequest, opts ...grpc.CallOption) (*CreateVolumeResponse, error)
 	GetVolume(ctx context.Context, in *GetVolumeRequest, opts ...grpc.CallOption) (*GetVolumeResponse, error)
 	ListVolumes(ctx context.Context, in *ListVolumesRequest, opts ...grpc.CallOption) (*ListVolumesResponse, error)
@@ -97,7 +97,7 @@ func (c *volumeServiceClient) DeleteVolume(ctx context.Context, in *DeleteVolume
 // that outlives the tasks that use it. A volume is made by the first task that
 // uses it on a host.
 type VolumeServiceServer interface {
-	// For later.
+	// For later: always UNIMPLEMENTED.
 	CreateVolume(context.Context, *CreateVolumeRequest) (*CreateVolumeResponse, error)
 	GetVolume(context.Context, *GetVolumeRequest) (*GetVolumeResponse, error)
 	ListVolumes(context.Context, *ListVolumesRequest) (*ListVolumesResponse, error)
