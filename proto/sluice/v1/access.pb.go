@@ -370,7 +370,7 @@ type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the caller.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// Empty: the caller's, where the token is for the caller.
+	// At most 100. Empty: the caller's, where the token is for the caller.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// How long it is valid, 1 min to 366 days. Unset: 30 days.
 	Lifetime *durationpb.Duration `protobuf:"bytes,3,opt,name=lifetime,proto3" json:"lifetime,omitempty"`

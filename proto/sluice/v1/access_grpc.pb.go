@@ -37,7 +37,8 @@ type AccessServiceClient interface {
 	// Who the server takes the caller for.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// A token to act as a user. It takes a certificate: with one, callers make
-	// tokens for themselves, operators for everybody.
+	// tokens for themselves, operators for everybody. A user has at most 100 that are
+	// good. A call whose answer was lost has made one: it can be listed and revoked.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
 	// The caller's own tokens; all of them for operators.
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
@@ -136,7 +137,8 @@ type AccessServiceServer interface {
 	// Who the server takes the caller for.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// A token to act as a user. It takes a certificate: with one, callers make
-	// tokens for themselves, operators for everybody.
+	// tokens for themselves, operators for everybody. A user has at most 100 that are
+	// good. A call whose answer was lost has made one: it can be listed and revoked.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
 	// The caller's own tokens; all of them for operators.
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)

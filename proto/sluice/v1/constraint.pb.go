@@ -182,7 +182,7 @@ func (x *ConstraintRule) GetSoft() *SoftRule {
 type SoftRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Until a task has waited this long the rule holds as if it were hard. Zero
-	// or unset: it is a preference from the start.
+	// or unset: it is a preference from the start. At most 30 days.
 	Timeout *durationpb.Duration `protobuf:"bytes,1,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// What breaking the rule costs after that, as expected delay: a place that
 	// breaks it has to be that much better otherwise. It never keeps a task from
@@ -236,7 +236,7 @@ func (x *SoftRule) GetPenalty() *durationpb.Duration {
 	return nil
 }
 
-// Constraint is an expression tree. Exactly one member is set.
+// Constraint is an expression tree, at most 16 deep. Exactly one member is set.
 type Constraint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -572,8 +572,9 @@ func (x *SpreadRule) GetMaxSkew() uint32 {
 // Locality tells what makes a host near to the data of a task. It becomes a
 // price, never a bound.
 type Locality struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Inputs []*DataInput           `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 100,000.
+	Inputs []*DataInput `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// How long only a host with the data will do, then how long only a rack with
 	// it: the thresholds of the cost model delay, up to 30 days. Unset: as that
 	// is configured. Other cost models weigh waiting by price, and look at neither.
@@ -637,10 +638,12 @@ func (x *Locality) GetRackWait() *durationpb.Duration {
 // DataInput is one piece of data that a task reads.
 type DataInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For people, and to recognise the same data in several tasks.
-	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Bytes int64  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Where replicas are. Data with no known place has no effect.
+	// For people, and to recognise the same data in several tasks. At most 63
+	// bytes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 1..2^50.
+	Bytes int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Where replicas are, at most 100. Data with no known place has no effect.
 	Replicas []*Place `protobuf:"bytes,3,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// Instances that read it; unset: all.
 	Instances     *InstanceRange `protobuf:"bytes,4,opt,name=instances,proto3" json:"instances,omitempty"`

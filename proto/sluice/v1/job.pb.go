@@ -875,7 +875,7 @@ func (x *GetJobResponse) GetJob() *Job {
 // JobFilter selects jobs. Every condition that is set has to hold.
 type JobFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Any of these names.
+	// Any of these names; at most 1000.
 	Names      []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
 	NamePrefix string   `protobuf:"bytes,2,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"`
 	// This pool or one below it.
@@ -1340,7 +1340,7 @@ type UpdateJobRequest struct {
 	// where it has gone, or is no longer for the caller to see, the spec of the
 	// request, uid and version. A dry run takes no key.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Kept in the job's history.
+	// Kept in the job's history. At most 1000 bytes.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// Check the request and fill in defaults, and change nothing: the answer is
 	// the job with the spec and the version that it would have. The version is the
@@ -1821,7 +1821,7 @@ type RestartJobRequest struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	ExpectedVersion *uint64                `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	// Empty: all.
+	// Empty: all. At most 1000.
 	Instances     []*InstanceRange `protobuf:"bytes,3,rep,name=instances,proto3" json:"instances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2212,7 +2212,8 @@ func (x *JobVersion) GetDescription() string {
 
 type PlanJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// New jobs, or new specs of jobs that exist.
+	// New jobs, or new specs of jobs that exist; with 20,000 instances together at
+	// most.
 	Specs []*JobSpec `protobuf:"bytes,1,rep,name=specs,proto3" json:"specs,omitempty"`
 	// Name of a cost model to plan with. Empty: the one in use.
 	CostModel     string `protobuf:"bytes,2,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`

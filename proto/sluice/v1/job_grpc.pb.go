@@ -46,11 +46,14 @@ const (
 // that is draining is FAILED_PRECONDITION with the same. ALREADY_EXISTS, NOT_FOUND,
 // FAILED_PRECONDITION and ABORTED (a version that is not the current one) name
 // the job.
+// RESOURCE_EXHAUSTED is, in all services, a request of more than 4 MiB, and one
+// too many of a user at once.
 type JobServiceClient interface {
 	// Submitting the same name and the same spec again has no effect and returns
 	// the job; another spec under a name in use is ALREADY_EXISTS.
 	SubmitJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*SubmitJobResponse, error)
-	// Submits a graph of jobs: all are accepted or none is.
+	// Submits a graph of jobs: all are accepted or none is. At most 1000 jobs, with
+	// 1,000,000 instances together.
 	SubmitJobs(ctx context.Context, in *SubmitJobsRequest, opts ...grpc.CallOption) (*SubmitJobsResponse, error)
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
@@ -233,11 +236,14 @@ func (c *jobServiceClient) PlanJobs(ctx context.Context, in *PlanJobsRequest, op
 // that is draining is FAILED_PRECONDITION with the same. ALREADY_EXISTS, NOT_FOUND,
 // FAILED_PRECONDITION and ABORTED (a version that is not the current one) name
 // the job.
+// RESOURCE_EXHAUSTED is, in all services, a request of more than 4 MiB, and one
+// too many of a user at once.
 type JobServiceServer interface {
 	// Submitting the same name and the same spec again has no effect and returns
 	// the job; another spec under a name in use is ALREADY_EXISTS.
 	SubmitJob(context.Context, *SubmitJobRequest) (*SubmitJobResponse, error)
-	// Submits a graph of jobs: all are accepted or none is.
+	// Submits a graph of jobs: all are accepted or none is. At most 1000 jobs, with
+	// 1,000,000 instances together.
 	SubmitJobs(context.Context, *SubmitJobsRequest) (*SubmitJobsResponse, error)
 	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)

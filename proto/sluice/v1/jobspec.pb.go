@@ -240,7 +240,9 @@ func (UpdatePolicy_Order) EnumDescriptor() ([]byte, []int) {
 }
 
 // JobSpec is what a user wants to run. A server refuses what it cannot do yet,
-// naming the field; nothing is accepted and then ignored.
+// naming the field; nothing is accepted and then ignored. Encoded it has at most
+// 1 MiB. Names of users and groups have at most 255 bytes; durations, unless their
+// comment bounds them otherwise, are at most 10 years of 365 days.
 type JobSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the job: 1..100 characters of a-z, 0-9, '-', '_' and '.', the
@@ -254,9 +256,9 @@ type JobSpec struct {
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Labels of the job, for people and filters; tasks inherit them. Keys are
 	// 1..63 characters of letters, digits, '-', '_', '.' and '/'; values up to
-	// 255 bytes of UTF-8.
+	// 255 bytes of UTF-8. At most 64, as everywhere that there are labels.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Number of tasks, numbered 0..instances-1. At least 1; unset: 1. Daemon
+	// Number of tasks, numbered 0..instances-1. 1..100,000; unset: 1. Daemon
 	// jobs leave it unset.
 	Instances *uint32 `protobuf:"varint,6,opt,name=instances,proto3,oneof" json:"instances,omitempty"`
 	// What every instance runs, save where overrides say otherwise.
@@ -276,19 +278,21 @@ type JobSpec struct {
 	// Unset: every task is started on its own.
 	Gang   *GangPolicy `protobuf:"bytes,12,opt,name=gang,proto3" json:"gang,omitempty"`
 	Limits *JobLimits  `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
-	// All of them hold.
+	// All of them hold. At most 256 expressions, those inside others counted.
 	Constraints []*ConstraintRule `protobuf:"bytes,14,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	Spread      []*SpreadRule     `protobuf:"bytes,15,rep,name=spread,proto3" json:"spread,omitempty"`
-	Locality    *Locality         `protobuf:"bytes,16,opt,name=locality,proto3" json:"locality,omitempty"`
-	// The job starts when all of them have come true.
+	// At most 32. Of them and the constraints at most 32 are soft.
+	Spread   []*SpreadRule `protobuf:"bytes,15,rep,name=spread,proto3" json:"spread,omitempty"`
+	Locality *Locality     `protobuf:"bytes,16,opt,name=locality,proto3" json:"locality,omitempty"`
+	// The job starts when all of them have come true. At most 1000.
 	DependsOn  []*Dependency     `protobuf:"bytes,17,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	Restart    *RestartPolicy    `protobuf:"bytes,18,opt,name=restart,proto3" json:"restart,omitempty"`
 	Preemption *PreemptionPolicy `protobuf:"bytes,19,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	Update     *UpdatePolicy     `protobuf:"bytes,20,opt,name=update,proto3" json:"update,omitempty"`
-	// Delivered as files; never returned by any call.
+	// Delivered as files; never returned by any call. At most 32, with values of
+	// 256 KiB together, those that the job keeps included.
 	Secrets []*Secret `protobuf:"bytes,21,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	// Time between the request to end (SIGTERM) and the forced end (SIGKILL).
-	// Unset: 5 s.
+	// At most 24 h. Unset: 5 s.
 	KillGrace *durationpb.Duration `protobuf:"bytes,22,opt,name=kill_grace,json=killGrace,proto3" json:"kill_grace,omitempty"`
 	// How long the job stays listed after its end. Unset: the server's setting.
 	TtlAfterFinish *durationpb.Duration `protobuf:"bytes,23,opt,name=ttl_after_finish,json=ttlAfterFinish,proto3" json:"ttl_after_finish,omitempty"`
@@ -303,7 +307,7 @@ type JobSpec struct {
 	// Estimated run time of one task, used until runs have been observed. Unset:
 	// not known.
 	EstimatedRunTime *durationpb.Duration `protobuf:"bytes,28,opt,name=estimated_run_time,json=estimatedRunTime,proto3" json:"estimated_run_time,omitempty"`
-	// Groups of the owner, for queue mapping and access lists.
+	// Groups of the owner, for queue mapping and access lists. At most 1000.
 	Groups        []string `protobuf:"bytes,29,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -664,7 +668,8 @@ func (x *GangPolicy) GetLaunchTimeout() *durationpb.Duration {
 
 type JobLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most tasks running at once. Unset: no limit.
+	// Most tasks running at once, 1..100,000 and with a gang not fewer than its
+	// core. Unset: no limit.
 	MaxRunningInstances *uint32 `protobuf:"varint,1,opt,name=max_running_instances,json=maxRunningInstances,proto3,oneof" json:"max_running_instances,omitempty"`
 	// Most instances that may be unavailable at once for anything voluntary.
 	// Services only; unset: 1.
@@ -943,15 +948,15 @@ type UpdatePolicy struct {
 	Canaries uint32 `protobuf:"varint,5,opt,name=canaries,proto3" json:"canaries,omitempty"`
 	// The update fails when this many instances have failed. 0: unlimited.
 	MaxFailedInstances uint32 `protobuf:"varint,6,opt,name=max_failed_instances,json=maxFailedInstances,proto3" json:"max_failed_instances,omitempty"`
-	// Attempts per instance. Unset: 3.
+	// Attempts per instance, 1..100. Unset: 3.
 	MaxAttempts *uint32 `protobuf:"varint,7,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// On failure return to the version before, or, if an update to that had failed
 	// or was aborted, to the one before that.
 	RollbackOnFailure bool `protobuf:"varint,8,opt,name=rollback_on_failure,json=rollbackOnFailure,proto3" json:"rollback_on_failure,omitempty"`
 	// Wait for RESUME before the first batch.
 	StartPaused bool `protobuf:"varint,9,opt,name=start_paused,json=startPaused,proto3" json:"start_paused,omitempty"`
-	// An updated instance counts as good after being healthy for this long.
-	// Unset: 0 s.
+	// An updated instance counts as good after being healthy for this long. At most
+	// 24 h, and less than healthy_deadline. Unset: 0 s.
 	MinHealthyTime *durationpb.Duration `protobuf:"bytes,10,opt,name=min_healthy_time,json=minHealthyTime,proto3" json:"min_healthy_time,omitempty"`
 	// An updated instance has failed if not healthy after this long. Unset: 5 min.
 	HealthyDeadline *durationpb.Duration `protobuf:"bytes,11,opt,name=healthy_deadline,json=healthyDeadline,proto3" json:"healthy_deadline,omitempty"`
@@ -1108,9 +1113,10 @@ func (*UpdatePolicy_BatchPercent) isUpdatePolicy_Batch() {}
 // system. Write only.
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Unique in the job; rules as for its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Path of the file, relative: below the folder that SLUICE_SECRETS_DIR names,
-	// and on Mesos below the sandbox.
+	// and on Mesos below the sandbox. At most 255 bytes.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// At most 64 KiB. An update that leaves it out keeps the value.
 	Value         []byte `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
@@ -1324,10 +1330,11 @@ func (x *ProgressPolicy) GetInterval() *durationpb.Duration {
 }
 
 type DiscoveryPolicy struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Endpoints []*DiscoveryEndpoint   `protobuf:"bytes,1,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	// An instance leaves discovery this long before it is asked to end. Unset:
-	// 0 s.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1..32.
+	Endpoints []*DiscoveryEndpoint `protobuf:"bytes,1,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	// An instance leaves discovery this long before it is asked to end. At most
+	// 24 h. Unset: 0 s.
 	DrainDelay    *durationpb.Duration `protobuf:"bytes,2,opt,name=drain_delay,json=drainDelay,proto3" json:"drain_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1379,10 +1386,10 @@ func (x *DiscoveryPolicy) GetDrainDelay() *durationpb.Duration {
 
 type DiscoveryEndpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique in the job, for example "http".
+	// Unique in the job, for example "http"; rules as for the job's name.
 	Name string   `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Port *PortRef `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
-	// For example "http" or "tcp"; a hint for clients.
+	// For example "http" or "tcp"; a hint for clients. At most 63 bytes.
 	Protocol      string `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -690,14 +690,15 @@ func (x *Usage) GetGpuSeconds() float64 {
 	return 0
 }
 
-// PoolSpec is what an administrator sets.
+// PoolSpec is what an administrator sets. Encoded it has at most 1 MiB.
 type PoolSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the root, for example "root/batch". Each part: 1..63 characters of
-	// a-z, 0-9, '-' and '_', the first a letter or a digit.
-	Path        string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// a-z, 0-9, '-' and '_', the first a letter or a digit. At most 16 parts.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// At most 1000 bytes.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// At most one entry for a dimension. A dimension without an entry: no
+	// At most one entry for a dimension, and 64. A dimension without an entry: no
 	// reservation, no limit, share 1, elastic.
 	Resources []*PoolResource `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Leaf pools: in which order their tasks are admitted.
@@ -707,13 +708,14 @@ type PoolSpec struct {
 	// Inner pools: by name, the preemption policy between their children, and
 	// inside those that are leaves. It is not inherited. A root without children
 	// has one for itself. Empty: the default.
-	PreemptionPolicy string        `protobuf:"bytes,6,opt,name=preemption_policy,json=preemptionPolicy,proto3" json:"preemption_policy,omitempty"`
-	Access           []*AccessRule `protobuf:"bytes,7,rep,name=access,proto3" json:"access,omitempty"`
-	Limits           *PoolLimits   `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
+	PreemptionPolicy string `protobuf:"bytes,6,opt,name=preemption_policy,json=preemptionPolicy,proto3" json:"preemption_policy,omitempty"`
+	// At most 256.
+	Access []*AccessRule `protobuf:"bytes,7,rep,name=access,proto3" json:"access,omitempty"`
+	Limits *PoolLimits   `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Cost model for the pool's tasks, by name. For later: SetCostModel sets it.
 	CostModel string `protobuf:"bytes,9,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`
 	// A waiting task gains one step of priority in each such interval. Unset:
-	// age counts among equal priorities only.
+	// age counts among equal priorities only. At most 365 days.
 	AgeingInterval *durationpb.Duration `protobuf:"bytes,10,opt,name=ageing_interval,json=ageingInterval,proto3" json:"ageing_interval,omitempty"`
 	// Labels that a host has to have, all of them, to run tasks of this pool or of
 	// a pool below it. A host that is kept for others by a label that is named here
@@ -846,7 +848,7 @@ type PoolResource struct {
 	// "network_bytes_per_second", or the name of a named resource, which is not
 	// "cpu", "memory", "disk" or "gpu". Amounts below are in its unit.
 	Dimension string `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	// Guaranteed. The children's sum stays within the parent's.
+	// Guaranteed. The children's sum stays within the parent's. 0..2^60, as limit.
 	Reservation int64 `protobuf:"varint,2,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	// Never exceeded; not above the parent's. Unset: the parent's.
 	Limit *int64 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -1040,10 +1042,11 @@ func (x *PoolLimits) GetMaxPreemptedPerCycle() uint32 {
 
 // AccessRule lets users and groups do something in a pool and below it.
 type AccessRule struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Permission    AccessRule_Permission  `protobuf:"varint,1,opt,name=permission,proto3,enum=sluice.v1.AccessRule_Permission" json:"permission,omitempty"`
-	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
-	Groups        []string               `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Permission AccessRule_Permission  `protobuf:"varint,1,opt,name=permission,proto3,enum=sluice.v1.AccessRule_Permission" json:"permission,omitempty"`
+	// At most 1000 each, with at most 255 bytes.
+	Users         []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	Groups        []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2005,9 +2008,10 @@ func (x *DrainPoolResponse) GetPool() *Pool {
 // QueueMapping finds the pool of a job that names none. The first rule that
 // matches wins; where none matches the job is refused.
 type QueueMapping struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rules         []*QueueMappingRule    `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
-	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1000.
+	Rules         []*QueueMappingRule `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
+	Version       uint64              `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -22,7 +22,8 @@ const (
 
 // ResourceRequest is what one task, or one process of it, asks of a host.
 // Every amount is an integer in the unit that the field name states; zero
-// means "none asked". Amounts below zero or above 2^50 are refused.
+// means "none asked". Amounts below zero or above 2^50 are refused, and so is a
+// task without CPU or memory.
 type ResourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Thousandths of a CPU core: 1500 is one and a half cores.
@@ -36,8 +37,8 @@ type ResourceRequest struct {
 	// Network bandwidth of the host's interface, both directions together.
 	NetworkBytesPerSecond int64 `protobuf:"varint,6,opt,name=network_bytes_per_second,json=networkBytesPerSecond,proto3" json:"network_bytes_per_second,omitempty"`
 	// Resources that hosts declare by name (licences, devices), in whole units.
-	// Names follow the rules for label keys, and none is "cpu", "memory", "disk" or
-	// "gpu".
+	// At most 64. Names follow the rules for label keys, and none is "cpu", "memory",
+	// "disk" or "gpu".
 	Named         map[string]int64 `protobuf:"bytes,7,rep,name=named,proto3" json:"named,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -125,11 +126,11 @@ func (x *ResourceRequest) GetNamed() map[string]int64 {
 // GpuRequest asks for whole devices or for a part of one device, never both.
 type GpuRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole devices.
+	// Whole devices, at most 1024.
 	Count int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	// Thousandths of one device, 1..999. All of it comes from the same device.
 	Milli int64 `protobuf:"varint,2,opt,name=milli,proto3" json:"milli,omitempty"`
-	// Acceptable device models, exactly as hosts report them. Empty: any.
+	// Acceptable device models, exactly as hosts report them; at most 64. Empty: any.
 	Models        []string `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -190,10 +191,10 @@ func (x *GpuRequest) GetModels() []string {
 type PortRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// These port numbers exactly, 1..65535: the task waits for a host where all
-	// of them are free.
+	// of them are free. At most 1000.
 	Numbers []uint32 `protobuf:"varint,1,rep,packed,name=numbers,proto3" json:"numbers,omitempty"`
-	// How many further ports the host chooses. The numbers reach the task in
-	// the environment: SLUICE_PORT_0 and so on, or SLUICE_PORT_<NAME> where
+	// How many further ports the host chooses, at most 1000. The numbers reach the
+	// task in the environment: SLUICE_PORT_0 and so on, or SLUICE_PORT_<NAME> where
 	// dynamic_names gives a name.
 	Dynamic uint32 `protobuf:"varint,2,opt,name=dynamic,proto3" json:"dynamic,omitempty"`
 	// Names of the dynamic ports in order; empty or exactly as many as dynamic.

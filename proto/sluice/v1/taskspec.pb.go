@@ -130,7 +130,8 @@ func (HealthCheck_Effect) EnumDescriptor() ([]byte, []int) {
 // together on one host.
 type TaskSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run one after the other before the processes; each has to exit with 0.
+	// Run one after the other before the processes; each has to exit with 0. With
+	// the processes at most 32.
 	Init []*ProcessSpec `protobuf:"bytes,1,rep,name=init,proto3" json:"init,omitempty"`
 	// Started together. The task ends when the first process marked main ends,
 	// or, when none is marked, when all have ended; the others are then stopped.
@@ -141,8 +142,9 @@ type TaskSpec struct {
 	Resources *ResourceRequest `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
 	// Labels of the tasks, which TASK constraints count. Those of the job are
 	// added; the same key here wins.
-	Labels  map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Volumes []*VolumeMount    `protobuf:"bytes,5,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// At most 64.
+	Volumes []*VolumeMount `protobuf:"bytes,5,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	// Bytes kept of each output stream of a run; the oldest go first. 4 KiB..1 TiB.
 	// Unset: the host manager's setting.
 	LogLimitBytes *int64 `protobuf:"varint,6,opt,name=log_limit_bytes,json=logLimitBytes,proto3,oneof" json:"log_limit_bytes,omitempty"`
@@ -225,7 +227,8 @@ func (x *TaskSpec) GetLogLimitBytes() int64 {
 // ProcessSpec is one process or container of a task.
 type ProcessSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique in the task; may be empty where there is just one process.
+	// Unique in the task, also among its init steps; rules as for a job's name. May
+	// be empty where there is just one process.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Exactly one member is set.
 	//
@@ -235,20 +238,22 @@ type ProcessSpec struct {
 	//	*ProcessSpec_Shell
 	Command isProcessSpec_Command `protobuf_oneof:"command"`
 	// Added to the environment that the host manager provides. Values may refer
-	// to ${SLUICE_...} variables.
+	// to ${SLUICE_...} variables. NAME=VALUE has at most 131,071 bytes.
 	Environment map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Absolute, or relative to the task's own folder. Empty: that folder.
+	// Absolute, or relative to the task's own folder. At most 4096 bytes, as all
+	// other paths and images. Empty: that folder.
 	WorkingDirectory string `protobuf:"bytes,5,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
 	// Unset: a plain process, where the host manager has plain processes.
 	Container *ContainerSpec `protobuf:"bytes,6,opt,name=container,proto3" json:"container,omitempty"`
 	// What this process asks for. Either here, for every process, or in the task.
-	Resources    *ResourceRequest `protobuf:"bytes,7,opt,name=resources,proto3" json:"resources,omitempty"`
-	HealthChecks []*HealthCheck   `protobuf:"bytes,8,rep,name=health_checks,json=healthChecks,proto3" json:"health_checks,omitempty"`
+	Resources *ResourceRequest `protobuf:"bytes,7,opt,name=resources,proto3" json:"resources,omitempty"`
+	// At most 16.
+	HealthChecks []*HealthCheck `protobuf:"bytes,8,rep,name=health_checks,json=healthChecks,proto3" json:"health_checks,omitempty"`
 	// The task's end is this process's end.
 	Main bool `protobuf:"varint,9,opt,name=main,proto3" json:"main,omitempty"`
-	// User to run as. Empty: the host manager's own.
+	// User to run as, of at most 63 bytes. Empty: the host manager's own.
 	User string `protobuf:"bytes,10,opt,name=user,proto3" json:"user,omitempty"`
-	// Files fetched into the task's folder before the start.
+	// Files fetched into the task's folder before the start. At most 256.
 	Fetch         []*FetchItem `protobuf:"bytes,11,rep,name=fetch,proto3" json:"fetch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -382,7 +387,7 @@ type ProcessSpec_Argv struct {
 }
 
 type ProcessSpec_Shell struct {
-	// One line for /bin/sh -c.
+	// One line for /bin/sh -c, of at most 131,071 bytes.
 	Shell string `protobuf:"bytes,3,opt,name=shell,proto3,oneof"`
 }
 
@@ -392,7 +397,7 @@ func (*ProcessSpec_Shell) isProcessSpec_Command() {}
 
 type Argv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first is the program. At least one.
+	// The first is the program. At least one; each has at most 131,071 bytes.
 	Args          []string `protobuf:"bytes,1,rep,name=args,proto3" json:"args,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -595,15 +600,16 @@ type HealthCheck struct {
 	//	*HealthCheck_Tcp
 	Check  isHealthCheck_Check `protobuf_oneof:"check"`
 	Effect HealthCheck_Effect  `protobuf:"varint,4,opt,name=effect,proto3,enum=sluice.v1.HealthCheck_Effect" json:"effect,omitempty"`
-	// Time from start to the first check. Unset: 0 s.
+	// Time from start to the first check. At most 24 h, as interval and timeout.
+	// Unset: 0 s.
 	InitialDelay *durationpb.Duration `protobuf:"bytes,5,opt,name=initial_delay,json=initialDelay,proto3" json:"initial_delay,omitempty"`
-	// Between the ends of checks. Unset: 10 s.
+	// Between the ends of checks, 100 ms or more. Unset: 10 s.
 	Interval *durationpb.Duration `protobuf:"bytes,6,opt,name=interval,proto3" json:"interval,omitempty"`
-	// A check that takes longer has failed. Unset: 5 s.
+	// A check that takes longer has failed; 1 ms or more. Unset: 5 s.
 	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Consecutive failures that make a task unhealthy. Unset: 3.
+	// Consecutive failures that make a task unhealthy, 1..1000. Unset: 3.
 	FailureThreshold *uint32 `protobuf:"varint,8,opt,name=failure_threshold,json=failureThreshold,proto3,oneof" json:"failure_threshold,omitempty"`
-	// Consecutive successes that make it healthy again. Unset: 1.
+	// Consecutive successes that make it healthy again, 1..1000. Unset: 1.
 	SuccessThreshold *uint32 `protobuf:"varint,9,opt,name=success_threshold,json=successThreshold,proto3,oneof" json:"success_threshold,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
