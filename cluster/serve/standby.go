@@ -16,11 +16,15 @@ import (
 // known.
 const ReasonStandby = "STANDBY"
 
+// maxHealthBytes bounds a request for health, which everybody may make, where no other is read.
+const maxHealthBytes = 1 << 10
+
 // NewStandby returns a gRPC server, ready to Serve, of a scheduler that stands by for another one. Every call but that of health is
 // UNAVAILABLE, with what why says as its message, and with what leader says of the one that leads. Its health is NOT_SERVING: clients that know the addresses of all schedulers, and
 // look at their health, find the one that leads.
 func NewStandby(why func() string, leader func() (name, address string), options ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxHealthBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxConnectionStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
