@@ -1,12 +1,13 @@
 package hostmgr
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -43,10 +44,10 @@ func (f ClusterFile) ClusterID() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errClusterStore, err)
 	}
-	words := strings.Fields(string(content))
+	words := wordsOf(content)
 	switch {
-	case len(words) == 0 || !utf8.Valid(content):
-		return "", fmt.Errorf("%w: %s is empty or damaged; write the id of the cluster that the runs belong to into it", errClusterStore, f.Path)
+	case len(words) == 0:
+		return "", fmt.Errorf("%w: %s is empty or damaged; write the id of the cluster that the runs belong to into it (sluice cluster status shows it)", errClusterStore, f.Path)
 	case len(words) > 1 && words[1] != string(f.Shard):
 		return "", fmt.Errorf("%w: the runs in %s are of the shard %q, not of %q", errClusterStore, filepath.Dir(f.Path), words[1], f.Shard)
 	}
@@ -69,7 +70,7 @@ func (f ClusterFile) SetClusterID(id string) error {
 func (f ClusterFile) Folder() (string, error) {
 	path := filepath.Join(filepath.Dir(f.Path), "folder")
 	content, err := os.ReadFile(path)
-	switch words := strings.Fields(string(content)); {
+	switch words := wordsOf(content); {
 	case errors.Is(err, os.ErrNotExist):
 		id := randomID()
 		if writeDurably(path, id+"\n") != nil { // as on a full disk: what runs is not to be without its host manager for that
@@ -78,12 +79,20 @@ func (f ClusterFile) Folder() (string, error) {
 		return id, nil
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", errClusterStore, err)
-	case len(words) != 1 || !utf8.Valid(content):
+	case len(words) != 1:
 		return "", fmt.Errorf("%w: %s is empty or damaged; remove it, and if the scheduler then names the id of another folder, write that into it",
 			errClusterStore, path)
 	default:
 		return words[0], nil
 	}
+}
+
+// wordsOf returns the words of a file, none if it is damaged: ids and names are of ASCII, and what a crash leaves of a file may be zeros.
+func wordsOf(content []byte) []string {
+	if bytes.ContainsFunc(content, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) && !unicode.IsSpace(r) }) {
+		return nil
+	}
+	return strings.Fields(string(content))
 }
 
 // writeDurably replaces a file: after a crash it has the old or the new content.

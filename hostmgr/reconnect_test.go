@@ -209,7 +209,7 @@ func TestClusterFile(t *testing.T) {
 	require.NoError(t, err, "an earlier version wrote no name")
 	require.Equal(t, "b", id)
 
-	for _, damaged := range []string{" \n", "\xff\n"} {
+	for _, damaged := range []string{" \n", "\xff\n", "\x00\x00\x00"} {
 		require.NoError(t, os.WriteFile(file.Path, []byte(damaged), 0o600))
 		_, err = file.ClusterID()
 		require.ErrorContains(t, err, file.Path+" is empty or damaged; write the id")
@@ -239,7 +239,7 @@ func TestFolder(t *testing.T) {
 			})
 		}
 		path := filepath.Join(filepath.Dir(file.Path), "folder")
-		for _, damaged := range []string{"", " \n", "\xff\n", "a b\n"} {
+		for _, damaged := range []string{"", " \n", "\xff\n", "\x00\x00\x00", "a b\n"} {
 			require.NoError(t, os.WriteFile(path, []byte(damaged), 0o600))
 			_, err = file.Folder()
 			require.ErrorContains(t, err, path+" is empty or damaged; remove it")
