@@ -10,13 +10,14 @@ import (
 // askEvery is how often the others are asked until the group has begun.
 const askEvery = 300 * time.Millisecond
 
-// form waits until the group begins, or ctx ends, and returns its name; begin says that it is this member that has to begin it.
+// form waits until the group begins, or ctx ends, and returns its name; begin says that it is this member that has to begin it. The member has
+// looked if it found that nobody had begun: then it has promised nothing yet. So nobody begins before all have.
 //
 // All members come to the same result, as it depends on what all of them say: that nobody has begun, who has a history, and in which
 // order they are. Who begins can be elected by the others although they have nothing: they have no members to be elected by.
 func (m *Member) form(ctx context.Context) (group string, begin bool) {
 	for {
-		var silent, seeds, differ []string
+		var silent, seeds, differ, looking []string
 		first := m.config.Peers[0].Name
 		for _, p := range m.config.Peers {
 			a, err := m.ask(ctx, p)
@@ -33,6 +34,14 @@ func (m *Member) form(ctx context.Context) (group string, begin bool) {
 			if a.Seed {
 				seeds = append(seeds, p.Name)
 			}
+			if !a.Looked {
+				looking = append(looking, p.Name)
+			}
+		}
+		if len(silent) == 0 {
+			m.mu.Lock()
+			m.looked = true
+			m.mu.Unlock()
 		}
 		trouble := ""
 		switch {
@@ -46,7 +55,7 @@ func (m *Member) form(ctx context.Context) (group string, begin bool) {
 			first = seeds[0]
 			fallthrough
 		default:
-			if first == m.config.Name {
+			if first == m.config.Name && len(looking) == 0 {
 				m.log.Info("the group begins with this member")
 				return m.config.Group, true
 			}

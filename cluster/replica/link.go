@@ -45,6 +45,8 @@ type answer struct {
 	Begun     bool // it is part of a group
 	Group     string
 	Seed      bool // it is not, and has a history
+	Looked    bool // it is not, and found that nobody is
+	Filling   bool // see identity
 	SamePeers bool
 	Role      string
 	Record    uint64

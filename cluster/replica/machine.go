@@ -17,10 +17,11 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
-// Leader says who leads and where its API is reached.
+// Leader says who leads, since which term, and where its API is reached.
 type Leader struct {
 	Name string
 	API  string
+	Term uint64 `json:",omitempty"`
 }
 
 // machine is the state machine of a member: the State that the log leads to. It changes by what is in the log and by nothing else, so that
@@ -68,6 +69,7 @@ func (m *machine) Apply(l *raft.Log) any {
 		if err := json.Unmarshal(e.payload, &leader); err != nil {
 			return m.breakOffAt(l.Index, fmt.Errorf("%w: %w", store.ErrDamaged, err))
 		}
+		leader.Term = e.term
 		m.leader = leader
 		m.batch, m.pieces = nil, 0 // of a leader that is gone
 		return nil

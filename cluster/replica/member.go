@@ -83,6 +83,7 @@ type Member struct {
 	group   string         // the name of the group, "" as long as it is none's
 	trouble string         // why the group has not begun, or this member has no vote in it
 	seed    *cluster.State // until it has
+	looked  bool           // while the group had not begun: see form
 	filling bool           // see identity
 	heard   leaderAt       // last
 }
@@ -176,12 +177,12 @@ func (m *Member) join(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if err := m.folder.identify(identity{m.config.Name, group, !begin}); err != nil {
+	if err := m.folder.identify(identity{m.config.Name, group, !m.looked}); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	seed := m.seed
-	m.group, m.filling = group, !begin
+	m.group, m.filling = group, !m.looked
 	m.mu.Unlock()
 	if !begin {
 		if seed != nil { // as of a snapshot that was restored on this machine alone
@@ -218,15 +219,20 @@ func (m *Member) fill(ctx context.Context) error {
 	}
 }
 
-// isFilling reports whether the folder was empty and may lack yet what this member has said to have. It does not any more when it has an entry
-// of the leader's own term, which is behind all of terms before, and all that the leader has said to be durable. Raft has begun.
+// isFilling reports whether the folder was empty and may lack yet what this member has said to have. It does not any more when it knows that the
+// leader leads, which is behind all of terms before, and has all that the leader has said to be durable. Raft has begun.
 func (m *Member) isFilling() (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.filling {
 		return false, nil
 	}
-	if term, entry := m.end(); !m.leads() && (m.heard.entry == 0 || term < m.heard.term || entry < m.heard.entry) {
+	heard := m.heard
+	if m.leads() {
+		heard = leaderAt{m.raft.CurrentTerm(), 1}
+	}
+	_, leader := m.machine.view()
+	if _, entry := m.end(); heard.entry == 0 || leader.Term < heard.term || entry < heard.entry {
 		return true, nil // who is elected meanwhile has all that all others have
 	}
 	if err := m.folder.identify(identity{m.config.Name, m.group, false}); err != nil {
@@ -343,10 +349,17 @@ func (m *Member) begin() (*Term, error) {
 	}
 	t := &Term{member: m, number: number, lost: make(chan struct{}), ended: make(chan struct{})}
 	t.sure.Store(&now)
-	if err := t.announce(); err != nil {
+	t.state = m.machine.fork()
+	if t.mayLack() {
+		m.log.Error("most members had lost their folders, and what most had may be lost with them: it is gone on with what the others had. " +
+			"New jobs and runs are numbered from beyond that, and nothing is placed before it is known what runs")
+		if err := t.forget(); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.announce(); err != nil { // from then on who had lost a folder has all that there is: see isFilling
 		return nil, err
 	}
-	t.state = m.machine.fork()
 	go t.watch()
 	go t.settleMembers()
 	m.log.Info("this member leads", "term", number, "record", t.state.Seq())
@@ -553,15 +566,16 @@ func (m *Member) answer(q question) answer {
 	select {
 	case <-m.begun:
 		a.Role = RoleStandby
+		a.Filling, _ = m.isFilling()
 		if m.leads() {
 			a.Role = RoleLeader
-		} else if filling, _ := m.isFilling(); filling {
+		} else if a.Filling {
 			a.Role = RoleNew
 		}
 		a.Term, a.Entry = m.end()
 	default:
 		m.mu.Lock()
-		a.Seed = m.seed != nil
+		a.Seed, a.Looked, a.Filling = m.seed != nil, m.looked, m.filling
 		m.mu.Unlock()
 	}
 	a.Begun = m.folder.begun || a.Role != RoleWaiting

@@ -322,7 +322,7 @@ func TestRecordsOutliveTheirLeader(t *testing.T) {
 	tells("a member answers again")
 	g.agree(after.State())
 	r := g.live[first]
-	require.Eventually(t, func() bool { return r.Leader() == Leader{g.peers[second].Name, "api-of-" + g.peers[second].Name} }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return r.Leader().API == "api-of-"+g.peers[second].Name }, patience, 5*time.Millisecond)
 }
 
 func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
@@ -726,6 +726,50 @@ func TestAnEmptyFolderUnderAnOldName(t *testing.T) {
 	require.Equal(t, form(t, term.State()), form(t, again.State()))
 	g.agree(term.State())
 	require.Empty(t, g.live[1].Trouble())
+}
+
+// When most members lose their folders while another one is behind, what they had said to have is lost. Its numbers are not given out again, and
+// nothing is placed before it is known what runs.
+func TestMostFoldersAreLost(t *testing.T) {
+	t.Parallel()
+	for name, behind := range map[string]bool{"while another one is behind": true, "one after the other": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGroup(t, 3)
+			_, term := g.begin(5)
+			require.Less(t, term.State().NextJob(), cluster.JobUID(cluster.Forgettable), "folders that are empty in the beginning have lost nothing")
+			known := term.State().Seq()
+			if behind {
+				g.stop(2)
+				_, term = g.lead()
+				_, err := write(term, 5)
+				require.NoError(t, err)
+				g.agree(term.State())
+				g.stop(0)
+				g.stop(1)
+			}
+			for i := range 2 {
+				g.stop(i)
+				require.NoError(t, os.RemoveAll(g.dirs[i]))
+				if !behind {
+					g.start(i)
+					g.lead()
+					g.agree(term.State())
+					require.Eventually(t, func() bool { return !g.live[i].answer(question{}).Filling }, patience, 10*time.Millisecond)
+				}
+			}
+			if behind {
+				g.start(0, 1, 2)
+			}
+			_, term = g.lead()
+			require.Equal(t, behind, term.State().Mode().Restored)
+			require.Equal(t, behind, term.State().NextJob() > cluster.Forgettable)
+			if behind {
+				require.Equal(t, known+2, term.State().Seq())
+			}
+			g.agree(term.State())
+		})
+	}
 }
 
 // afterImage is a store of snapshots that says when there is one more.

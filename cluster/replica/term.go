@@ -128,6 +128,58 @@ func (t *Term) commit(entries []entry) error {
 	return nil
 }
 
+// mayLack reports whether records may be missing that were durable. Each was on the disks of most members, so it is still there unless as many
+// have lost their folders. It counts whose folder is whole: one that does not answer may have lost it as well as another one that did.
+func (t *Term) mayLack() bool {
+	m := t.member
+	f := m.raft.GetConfiguration()
+	if f.Error() != nil {
+		return false
+	}
+	voters := map[string]bool{}
+	for _, s := range f.Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			voters[string(s.ID)] = true
+		}
+	}
+	answers := make(chan answer, len(m.config.Peers))
+	for _, p := range m.config.Peers {
+		go func() {
+			a, _ := m.ask(context.Background(), p)
+			answers <- a
+		}()
+	}
+	whole, empty := 0, 0
+	for range m.config.Peers {
+		switch a := <-answers; {
+		case !voters[a.Name] || m.isOfAnother(a):
+		case a.Filling || !a.Begun:
+			empty++
+		default:
+			whole++
+		}
+		if whole > (len(voters)-1)/2 { // who is away keeps nobody waiting
+			return false
+		}
+	}
+	return empty > 0
+}
+
+// forget goes on as from an earlier copy of the history: see [cluster.NumbersForgotten].
+func (t *Term) forget() error {
+	mode := t.state.Mode()
+	mode.Restored = true
+	var records []cluster.Record
+	for _, e := range []cluster.Event{&cluster.NumbersForgotten{}, &cluster.ModeSet{Mode: mode}} {
+		r := cluster.Record{Seq: t.state.Seq() + 1, At: cluster.Time(time.Now().UnixNano()), Event: e}
+		if err := t.state.Apply(r); err != nil {
+			return fmt.Errorf("replica: %w", err)
+		}
+		records = append(records, r)
+	}
+	return t.Append(records)
+}
+
 // announce tells all members where this one's API is.
 func (t *Term) announce() error {
 	text, err := json.Marshal(Leader{Name: t.member.config.Name, API: t.member.config.API})
