@@ -61,7 +61,7 @@ func UpdateAwaits(in *cluster.Snapshot, j *cluster.Job, now cluster.Time) (lines
 // awaited says what has to become of an instance of which an update waits that it becomes good.
 func awaited(in *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.Time) string {
 	u := j.Update
-	_, until := verdictOn(t, j, u, max(in.ModeSince(), u.Resumed), 0)
+	_, until := verdictOn(asOf(t, in.ModeSince(), now), j, u, sinceOf(in.ModeSince(), u, now), 0)
 	at := func(what string, when cluster.Time) string {
 		return what + " " + when.Go().Format(time.RFC3339)
 	}

@@ -128,7 +128,7 @@ func TestAllLeaveAtTheDeadline(t *testing.T) {
 			timers := rules.NewTimers(0)
 			note := func() {
 				snapshot, changes := state.Snapshot()
-				timers.Note(snapshot, changes, false)
+				timers.Note(snapshot, at(2), changes, false)
 			}
 			note()
 			due := at(time.Hour)

@@ -85,7 +85,7 @@ func (w *world) do(command func(*rules.Tx) error) error {
 	w.log = append(w.log, tx.Records()...)
 	snapshot, changes := w.state.Snapshot()
 	rulestest.Settled(w.t, snapshot, w.now)
-	w.timers.Note(snapshot, changes, false)
+	w.timers.Note(snapshot, w.now, changes, false)
 	return err
 }
 
@@ -101,7 +101,7 @@ func (w *world) crash() {
 	b, _ := again.Snapshot()
 	require.Equal(w.t, parts(a), parts(b))
 	w.state, w.timers = again, rules.NewTimers(0)
-	w.timers.Note(b, cluster.Changes{}, true)
+	w.timers.Note(b, w.now, cluster.Changes{}, true)
 	require.NoError(w.t, w.do(func(*rules.Tx) error { return nil }))
 }
 

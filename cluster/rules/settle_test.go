@@ -162,7 +162,7 @@ func TestBackOff(t *testing.T) {
 		require.Error(t, rules.Begin(state, until).Emit(&cluster.Placed{Task: k, Run: state.Task(k).Run + 1, Host: host}))
 		require.Error(t, rules.Begin(state, until-1).Emit(&cluster.TaskReleased{Task: k}))
 		snapshot, _ := state.Snapshot()
-		timers.Note(snapshot, cluster.Changes{Tasks: []cluster.TaskKey{k}}, false)
+		timers.Note(snapshot, at(0), cluster.Changes{Tasks: []cluster.TaskKey{k}}, false)
 		require.Equal(t, until, timers.Next())
 		require.NoError(t, timers.Fire(rules.Begin(state, until), timers.Due(until)))
 		require.Zero(t, state.Task(k).NotBefore)
@@ -246,7 +246,7 @@ func TestEndedJobsGoWhenWhoWaitedIsGone(t *testing.T) {
 	timers := rules.NewTimers(0)
 	fire := func() {
 		snapshot, changes := state.Snapshot()
-		timers.Note(snapshot, changes, false)
+		timers.Note(snapshot, at(time.Minute), changes, false)
 		tx := rules.Begin(state, at(time.Minute))
 		require.NoError(t, timers.Fire(tx, timers.Due(at(time.Minute))))
 		require.NoError(t, rules.Settle(tx))
@@ -274,7 +274,7 @@ func TestEndedJobsGo(t *testing.T) {
 	timers := rules.NewTimers(time.Hour)
 	fire := func(now cluster.Time) {
 		snapshot, changes := state.Snapshot()
-		timers.Note(snapshot, changes, false)
+		timers.Note(snapshot, now, changes, false)
 		tx := rules.Begin(state, now)
 		require.NoError(t, timers.Fire(tx, timers.Due(now)))
 		require.NoError(t, rules.Settle(tx))

@@ -30,40 +30,40 @@ func NewTimers(keep time.Duration) *Timers {
 }
 
 // Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms, amortized.
-func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool) {
+func (t *Timers) Note(snap *cluster.Snapshot, now cluster.Time, changes cluster.Changes, all bool) {
 	if all || snap.ModeSince() != t.since {
-		t.noteAll(snap)
+		t.noteAll(snap, now)
 		return
 	}
 	for _, uid := range changes.Jobs {
 		if j := snap.Job(uid); j != nil {
-			t.noteJob(snap, j)
+			t.noteJob(snap, now, j)
 		} else {
 			delete(t.updates, uid)
 		}
 	}
 	for _, k := range changes.Tasks {
 		if task := snap.Task(k); task != nil {
-			t.note(snap, task)
+			t.note(snap, now, task)
 		}
 	}
 	for _, id := range changes.Hosts {
 		t.noteHost(snap.Host(id))
 	}
 	if t.alarms.Len() > t.most {
-		t.noteAll(snap)
+		t.noteAll(snap, now)
 	}
 }
 
 // noteAll begins anew with what is in the snapshot.
-func (t *Timers) noteAll(snap *cluster.Snapshot) {
+func (t *Timers) noteAll(snap *cluster.Snapshot, now cluster.Time) {
 	t.alarms, t.since = cluster.NewAlarms(), snap.ModeSince()
 	clear(t.updates)
 	for j := range snap.Jobs(0) {
-		t.noteJob(snap, j)
+		t.noteJob(snap, now, j)
 	}
 	for task := range snap.Tasks(0) {
-		t.note(snap, task)
+		t.note(snap, now, task)
 	}
 	for _, id := range snap.Clearing() {
 		t.noteHost(snap.Host(id))
@@ -71,16 +71,18 @@ func (t *Timers) noteAll(snap *cluster.Snapshot) {
 	t.most = 2*t.alarms.Len() + snap.NumJobs() + snap.NumTasks() + 1000
 }
 
-func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
+func (t *Timers) note(snap *cluster.Snapshot, now cluster.Time, task *cluster.Task) {
 	j := snap.Job(task.Key.Job())
-	if at := touchEnds(snap, task, j); at != 0 {
-		t.alarms.Set(at, task.Key)
-	}
-	if at := runEnds(task, j); at != 0 {
-		t.alarms.Set(at, task.Key)
-	}
-	if at := gangEnds(task, j.Spec, snap.ModeSince()); at != 0 {
-		t.alarms.Set(at, task.Key)
+	for _, seen := range seenAt(task, snap.ModeSince(), now) {
+		if at := touchEnds(snap, seen, j, now); at != 0 {
+			t.alarms.Set(at, task.Key)
+		}
+		if at := runEnds(seen, j); at != 0 {
+			t.alarms.Set(at, task.Key)
+		}
+		if at := gangEnds(seen, j.Spec, snap.ModeSince()); at != 0 {
+			t.alarms.Set(at, task.Key)
+		}
 	}
 	if task.NotBefore != 0 {
 		t.alarms.Set(task.NotBefore, task.Key)
@@ -94,8 +96,8 @@ func (t *Timers) noteHost(h *cluster.Host) {
 	}
 }
 
-func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
-	t.noteUpdate(snap, j)
+func (t *Timers) noteJob(snap *cluster.Snapshot, now cluster.Time, j *cluster.Job) {
+	t.noteUpdate(snap, now, j)
 	look := cluster.MakeTaskKey(j.UID, 0)
 	if j.Spec.Limits.Deadline != 0 && !j.State().Terminal() {
 		t.alarms.Set(j.Spec.Limits.Deadline, look)
@@ -107,7 +109,7 @@ func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
 
 // noteUpdate looks at the instances that an update has touched since it was last looked at; the others are looked at when they
 // change.
-func (t *Timers) noteUpdate(snap *cluster.Snapshot, j *cluster.Job) {
+func (t *Timers) noteUpdate(snap *cluster.Snapshot, now cluster.Time, j *cluster.Job) {
 	before := t.updates[j.UID]
 	switch {
 	case before == j.Update:
@@ -122,8 +124,10 @@ func (t *Timers) noteUpdate(snap *cluster.Snapshot, j *cluster.Job) {
 		seen = before.Active
 	}
 	for task := range touched(snap, j, seen) {
-		if at := touchEnds(snap, task, j); at != 0 {
-			t.alarms.Set(at, task.Key)
+		for _, as := range seenAt(task, snap.ModeSince(), now) {
+			if at := touchEnds(snap, as, j, now); at != 0 {
+				t.alarms.Set(at, task.Key)
+			}
 		}
 	}
 }
@@ -160,6 +164,35 @@ func Rested(snap *cluster.Snapshot, now cluster.Time) (tasks []cluster.TaskKey) 
 		}
 	}
 	return tasks
+}
+
+// Ahead reports whether something of the task is stamped with a time to come: the clock was set back, or this one is behind another leader's.
+func Ahead(t *cluster.Task, now cluster.Time) bool {
+	return max(t.Since, t.Placed, t.Started, t.Ready, t.Unready) > now
+}
+
+// asOf returns the task as far as it counts how long something has lasted: what is stamped with a time to come began before the clock was set
+// back, nobody knows when. It counts from since on, from when on this clock has been gone by, so that it lasts once more at most; 0: that is
+// not known.
+func asOf(t *cluster.Task, since, now cluster.Time) *cluster.Task {
+	if since == 0 || !Ahead(t, now) {
+		return t
+	}
+	own := *t
+	for _, stamp := range []*cluster.Time{&own.Since, &own.Placed, &own.Started, &own.Ready, &own.Unready} {
+		if *stamp > now {
+			*stamp = since
+		}
+	}
+	return &own
+}
+
+// seenAt returns the task as it is, and as asOf shows it where that differs: which of the two holds when either is due depends on the time then.
+func seenAt(t *cluster.Task, since, now cluster.Time) []*cluster.Task {
+	if own := asOf(t, since, now); own != t {
+		return []*cluster.Task{t, own}
+	}
+	return []*cluster.Task{t}
 }
 
 // runEnds returns when the current run reaches the limit of the spec that it runs by, 0 if that has none.
@@ -226,10 +259,11 @@ func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
 	if t.NotBefore != 0 && !t.Rests(tx.Now()) {
 		return tx.Emit(&cluster.TaskReleased{Task: t.Key})
 	}
-	if at := gangEnds(t, j.Spec, tx.State().ModeSince()); at != 0 && tx.Now() >= at && breaks(tx, j, t) {
+	seen := asOf(t, tx.State().ModeSince(), tx.Now())
+	if at := gangEnds(seen, j.Spec, tx.State().ModeSince()); at != 0 && tx.Now() >= at && breaks(tx, j, t) {
 		return giveBack(tx, j)
 	}
-	if at := runEnds(t, j); at != 0 && tx.Now() >= at {
+	if at := runEnds(seen, j); at != 0 && tx.Now() >= at {
 		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonRunTime})
 	}
 	if h := tx.State().Host(t.Host); h != nil && h.Overdue(tx.Now()) {

@@ -16,14 +16,14 @@ func TestAGangComesToRunTogetherOrIsGivenBack(t *testing.T) {
 	state, placed := gang(t)
 	timers := rules.NewTimers(0)
 	snapshot, _ := state.Fork().Snapshot()
-	timers.Note(snapshot, cluster.Changes{}, true)
+	timers.Note(snapshot, at(0), cluster.Changes{}, true)
 	due := at(0).Add(rules.DefaultGangTimeout)
 	require.Equal(t, due, timers.Next())
 	require.Empty(t, timers.Due(due-1))
 	hurried := rules.NewTimers(0)
 	state.Job(placed[0].Job()).Spec.Gang.LaunchTimeout = time.Second
 	snapshot, _ = state.Fork().Snapshot()
-	hurried.Note(snapshot, cluster.Changes{}, true)
+	hurried.Note(snapshot, at(0), cluster.Changes{}, true)
 	require.Equal(t, at(time.Second), hurried.Next(), "as the gang wants it")
 	state.Job(placed[0].Job()).Spec.Gang.LaunchTimeout = 0
 
@@ -43,7 +43,7 @@ func TestAGangComesToRunWhileNobodyIsThere(t *testing.T) {
 	emit(t, state, late, &cluster.ModeSet{Mode: state.Mode()})
 	timers := rules.NewTimers(0)
 	snapshot, _ := state.Fork().Snapshot()
-	timers.Note(snapshot, cluster.Changes{}, true)
+	timers.Note(snapshot, late, cluster.Changes{}, true)
 	require.Equal(t, late.Add(rules.DefaultGangTimeout), timers.Next())
 	require.NoError(t, timers.Fire(rules.Begin(state, late), placed))
 	require.Equal(t, cluster.TaskPlaced, state.Task(placed[0]).State)
@@ -122,7 +122,7 @@ func TestARunThatTakesTooLongHasFailed(t *testing.T) {
 	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
 	timers := rules.NewTimers(0)
 	snapshot, _ := state.Fork().Snapshot()
-	timers.Note(snapshot, cluster.Changes{}, true)
+	timers.Note(snapshot, at(0), cluster.Changes{}, true)
 	require.Equal(t, state.Task(k).Started.Add(time.Minute), timers.Next())
 	require.NoError(t, timers.Fire(rules.Begin(state, timers.Next()), timers.Due(timers.Next())))
 	require.Equal(t, cluster.TaskKilling, state.Task(k).State)
@@ -142,13 +142,13 @@ func TestARunTakesAsLongAsItsOwnSpecAllows(t *testing.T) {
 			emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
 			timers := rules.NewTimers(0)
 			snapshot, _ := state.Snapshot()
-			timers.Note(snapshot, cluster.Changes{}, true)
+			timers.Note(snapshot, at(0), cluster.Changes{}, true)
 			next := spec
 			next.Limits.MaxRunTime, next.Task.Processes = limits[1], []cluster.Process{{Command: []string{"another"}}}
 			paused := &cluster.Update{From: 2, State: cluster.UpdateInitialized, Policy: cluster.UpdatePolicy{StartPaused: true}}
 			emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &next, Update: paused})
 			snapshot, changes := state.Snapshot()
-			timers.Note(snapshot, changes, false)
+			timers.Note(snapshot, at(0), changes, false)
 			ends, want := at(time.Minute), cluster.TaskRunning
 			if limits[0] != 0 {
 				want = cluster.TaskKilling
@@ -169,7 +169,7 @@ func TestAlarmsOfRunsThatHaveEndedAreForgotten(t *testing.T) {
 	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
 	timers := rules.NewTimers(0)
 	snapshot, _ := state.Snapshot()
-	timers.Note(snapshot, cluster.Changes{}, true)
+	timers.Note(snapshot, at(0), cluster.Changes{}, true)
 	for i := range 3000 {
 		now := at(time.Duration(i) * time.Second)
 		emit(t, state, now,
@@ -180,7 +180,7 @@ func TestAlarmsOfRunsThatHaveEndedAreForgotten(t *testing.T) {
 			&cluster.TaskStatus{Task: k, Run: state.Task(k).Run + 1, State: cluster.TaskRunning},
 		)
 		snapshot, changes := state.Snapshot()
-		timers.Note(snapshot, changes, false)
+		timers.Note(snapshot, now, changes, false)
 	}
 	ends := state.Task(k).Started.Add(24 * time.Hour)
 	require.Less(t, len(timers.Due(ends-1)), 1500)
@@ -253,4 +253,50 @@ func run(t *testing.T, state *cluster.State, k cluster.TaskKey, to cluster.TaskS
 	t.Helper()
 	_, err := rules.Report(rules.Begin(state, at(0)), shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: to, ExitCode: -1})
 	require.NoError(t, err)
+}
+
+// Where the clock was set back, what takes time counts from when on it is known to have been, and takes its time once more at most.
+func TestLimitsWhenTheClockWasSetBack(t *testing.T) {
+	const limit = time.Minute
+	for name, c := range map[string]struct {
+		by, due time.Duration
+	}{
+		"by much":   {time.Hour / 2, limit},
+		"by little": {time.Second, limit + time.Second},
+		"not":       {0, limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, placed := gang(t)
+			for _, k := range placed {
+				state.Job(k.Job()).Spec.Gang.LaunchTimeout = limit
+			}
+			back := at(-c.by) // they were placed at 0
+			emit(t, state, back, &cluster.ModeSet{Mode: state.Mode()})
+			snapshot, _ := state.Snapshot()
+			timers := rules.NewTimers(0)
+			timers.Note(snapshot, back, cluster.Changes{}, true)
+			fire := func(now cluster.Time) {
+				due := timers.Due(now)
+				require.NoError(t, timers.Fire(rules.Begin(state, now), due))
+			}
+			fire(back.Add(c.due) - 1)
+			require.Equal(t, cluster.TaskPlaced, state.Task(placed[1]).State)
+			require.NotZero(t, timers.Next())
+			fire(back.Add(c.due))
+			require.Equal(t, cluster.TaskKilling, state.Task(placed[1]).State)
+
+			state = running(t)
+			k := cluster.MakeTaskKey(1, 0)
+			state.Job(1).Spec.Limits.MaxRunTime = limit
+			back = state.Task(k).Started.Add(-c.by)
+			emit(t, state, back, &cluster.ModeSet{Mode: state.Mode()})
+			snapshot, _ = state.Snapshot()
+			timers = rules.NewTimers(0)
+			timers.Note(snapshot, back, cluster.Changes{}, true)
+			fire(back.Add(c.due) - 1)
+			require.Equal(t, cluster.TaskRunning, state.Task(k).State)
+			fire(back.Add(c.due))
+			require.Equal(t, cluster.TaskKilling, state.Task(k).State)
+		})
+	}
 }

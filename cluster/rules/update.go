@@ -224,7 +224,7 @@ func (r *rollout) look() error {
 			r.noCanary(r.surge == 0)
 			continue
 		}
-		v, _ := verdictOn(t, r.job, &r.u, r.since(), r.tx.Now())
+		v, _ := verdictOn(r.asOfNow(t), r.job, &r.u, r.since(), r.tx.Now())
 		if r.idles(t) {
 			v = good
 		}
@@ -503,7 +503,7 @@ func (r *rollout) bringSurge() (ready bool, err error) {
 			ready = false
 			continue
 		}
-		v, _ := verdictOn(t, r.job, &r.u, r.since(), r.tx.Now())
+		v, _ := verdictOn(r.asOfNow(t), r.job, &r.u, r.since(), r.tx.Now())
 		switch {
 		case !r.u.Reached(t) && t.Ready != 0 && !r.now().Bears(1):
 			ready = false
@@ -637,7 +637,7 @@ func (r *rollout) stuck() bool {
 	}
 	var down int64 // and nothing brings them back, or not for long
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
-		late := lateFrom(t, r.job, &r.u, r.since())
+		late := lateFrom(r.asOfNow(t), r.job, &r.u, r.since())
 		given := late != 0 && r.tx.Now() >= late
 		if t.Ready == 0 && !t.Removed && !r.idles(t) && (t.State.Terminal() || given || t.Failures >= r.u.Policy.Attempts()) {
 			down++
@@ -682,7 +682,20 @@ func (r *rollout) since() cluster.Time {
 	if r.tx.State().Mode().PlacesNothing() {
 		return r.tx.Now()
 	}
-	return max(r.tx.State().ModeSince(), r.u.Resumed)
+	return sinceOf(r.tx.State().ModeSince(), &r.u, r.tx.Now())
+}
+
+// sinceOf is since for a mode that has been what it is since a time. An update that was resumed at a time to come was so before the clock was
+// set back.
+func sinceOf(mode cluster.Time, u *cluster.Update, now cluster.Time) cluster.Time {
+	if u.Resumed > now {
+		return mode
+	}
+	return max(mode, u.Resumed)
+}
+
+func (r *rollout) asOfNow(t *cluster.Task) *cluster.Task {
+	return asOf(t, r.tx.State().ModeSince(), r.tx.Now())
 }
 
 func (r *rollout) succeed() error {
@@ -781,11 +794,11 @@ func touched(in *cluster.Snapshot, j *cluster.Job, seen []uint32) iter.Seq[*clus
 }
 
 // touchEnds returns when an instance has to be looked at for an update if nothing happens before, 0 if it has not to be.
-func touchEnds(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) cluster.Time {
+func touchEnds(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job, now cluster.Time) cluster.Time {
 	if !moves(j.Update) {
 		return 0
 	}
-	since := max(in.ModeSince(), j.Update.Resumed)
+	since := sinceOf(in.ModeSince(), j.Update, now)
 	if len(j.Update.Active) == 0 {
 		if t.Ready == 0 {
 			return lateFrom(t, j, j.Update, since)

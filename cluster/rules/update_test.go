@@ -91,7 +91,7 @@ func (w *serving) do(command func(tx *rules.Tx) error) {
 	w.check()
 	snapshot, changes := w.state.Snapshot()
 	rulestest.Settled(w.t, snapshot, w.now)
-	w.timers.Note(snapshot, changes, false)
+	w.timers.Note(snapshot, w.now, changes, false)
 }
 
 // ready returns the instances that are ready, but for those of daemons that leave hosts which take no work: nobody lacks them.
@@ -773,6 +773,22 @@ func TestARestartWhenTheClockWasSetBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An update does not wait until the clock shows again what it showed before it was set back.
+func TestAnUpdateGoesOnWhenTheClockWasSetBack(t *testing.T) {
+	w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(3, serves, 1, &cluster.UpdatePolicy{MinHealthy: time.Minute}))
+	for first := w.tasks()[0]; first.Version != 2 || first.Ready == 0; first = w.tasks()[0] {
+		require.True(t, w.turn(first), "%v", w)
+	}
+	w.now = w.now.Add(-time.Hour / 2)
+	w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.ModeSet{Mode: tx.State().Mode()}) })
+	until := w.now.Add(10 * time.Minute)
+	w.settle()
+	w.succeeded(3)
+	require.Less(t, w.now, until)
 }
 
 // A failed instance that is taken away in the middle of an update is none of its failures any more.
@@ -1841,7 +1857,7 @@ func (w *serving) stir(t *rapid.T, number int) {
 	case what == 12: // as a scheduler does that begins anew
 		snapshot, _ := w.state.Snapshot()
 		w.timers = rules.NewTimers(0)
-		w.timers.Note(snapshot, cluster.Changes{}, true)
+		w.timers.Note(snapshot, w.now, cluster.Changes{}, true)
 		w.emit(&cluster.ModeSet{Mode: w.state.Mode()})
 	case what == 14:
 		pool := *w.state.Pool(cluster.RootPool)

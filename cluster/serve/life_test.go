@@ -444,6 +444,22 @@ func TestUpdatesWaitAnewWithTheScheduler(t *testing.T) {
 	}
 }
 
+// So does what began by a clock that is ahead of the scheduler's.
+func TestTimesBeginAnewByAClockThatIsBehind(t *testing.T) {
+	for ahead, want := range map[time.Duration]bool{time.Hour: true, 0: false} {
+		state, log := cluster.NewState(), journal.NewMemory()
+		tx := rules.Begin(state, cluster.Time(time.Now().Add(ahead).UnixNano()))
+		spec := jobSpecFrom(sleepJob("job"), "spec", new(violations))
+		spec.Pool = cluster.RootPool
+		require.NoError(t, tx.Emit(&cluster.ClusterCreated{ID: "c"}))
+		require.NoError(t, tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}}))
+		require.NoError(t, log.Append(tx.Records()))
+		_, err := New(Config{State: state, Journal: log})
+		require.NoError(t, err)
+		require.Equal(t, want, state.ModeSince() != 0)
+	}
+}
+
 // So do gangs: what their tasks did meanwhile is not known before their host managers are back.
 func TestGangsBeginAnewWithTheScheduler(t *testing.T) {
 	state, log := cluster.NewState(), journal.NewMemory()

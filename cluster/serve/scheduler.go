@@ -159,7 +159,23 @@ func New(c Config) (*Scheduler, error) {
 	return s, nil
 }
 
-// begin creates the cluster if there is none, and notes, if updates are under way or gangs begin, that they waited while nobody was there.
+// countsAnew reports whether updates are under way or gangs begin, which waited while nobody was there, or the clock is behind that which
+// tasks were stamped by.
+func (s *Scheduler) countsAnew(state *cluster.State) bool {
+	for j := range state.Jobs(0) {
+		if j.Update.Live() || rules.Begins(j) {
+			return true
+		}
+	}
+	for t := range state.Tasks(0) {
+		if rules.Ahead(t, s.clock()) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin creates the cluster if there is none, and notes from when on time counts, where it does not from before.
 func (s *Scheduler) begin() error {
 	state := s.config.State
 	var events []cluster.Event
@@ -168,11 +184,8 @@ func (s *Scheduler) begin() error {
 		_, _ = rand.Read(id[:]) // never fails
 		events = append(events, &cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}, &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}})
 	}
-	for j := range state.Jobs(0) {
-		if j.Update.Live() || rules.Begins(j) {
-			events = append(events, &cluster.ModeSet{Mode: state.Mode()})
-			break
-		}
+	if s.countsAnew(state) {
+		events = append(events, &cluster.ModeSet{Mode: state.Mode()})
 	}
 	if len(events) == 0 {
 		return nil

@@ -533,6 +533,28 @@ func TestTheClockIsSetBackOverABackOff(t *testing.T) {
 	})
 }
 
+// Nor does it have a run go on for longer than for its limit once more.
+func TestTheClockIsSetBackOverALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+		sh := r.connect("s", 1)
+		spec := &cluster.JobSpec{
+			Name: "job", Pool: cluster.DefaultPool, Instances: 1, Limits: cluster.JobLimits{MaxRunTime: 10 * time.Minute},
+			Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+		}
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: spec}}})
+		}))
+		run := sh.down().GetLaunch().GetRun()
+		sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+		begun := time.Now()
+		back.Store(int64(24 * time.Hour))
+		require.Equal(t, runFrom(run), runFrom(sh.down().GetKill().GetRun()))
+		require.LessOrEqual(t, time.Since(begun), 10*time.Minute+clockLook)
+	})
+}
+
 func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)

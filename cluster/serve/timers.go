@@ -30,10 +30,13 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 			return nil
 		case <-w.C:
 			snapshot, changes, all := w.Take()
-			timers.Note(snapshot, changes, all || first)
+			timers.Note(snapshot, s.clock(), changes, all || first)
 		case <-ring.C:
 		}
 		now := s.clock()
+		if now < last {
+			s.byItself(ctx, func(tx *Tx) error { return tx.Emit(&cluster.ModeSet{Mode: tx.State().Mode()}) }) // from then on time counts by this clock
+		}
 		due := timers.Due(now)
 		if first || now < last {
 			due = append(due, rules.Rested(s.Snapshot(), now)...)
@@ -48,7 +51,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 			return timers.Fire(tx, due)
 		})
 		if ctx.Err() == nil && back {
-			timers.Note(s.Snapshot(), cluster.Changes{}, true)
+			timers.Note(s.Snapshot(), s.clock(), cluster.Changes{}, true)
 		}
 	}
 }

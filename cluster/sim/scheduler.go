@@ -89,7 +89,7 @@ func (s *simulation) startScheduler() error {
 	p.snapshot, _ = state.Snapshot()
 	p.mode = p.snapshot.Mode()
 	s.scheduler = p
-	p.timers.Note(p.snapshot, cluster.Changes{}, true)
+	p.timers.Note(p.snapshot, p.s.clock.Now(), cluster.Changes{}, true)
 	p.setAlarm()
 	if state.ClusterID() == "" {
 		p.send(func(tx *rules.Tx) error {
@@ -217,7 +217,7 @@ func (p *scheduler) answer(batch []command, answers []error) {
 func (p *scheduler) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
 	p.snapshot = snapshot
 	p.fresh.Merge(changes)
-	p.timers.Note(snapshot, changes, false)
+	p.timers.Note(snapshot, p.s.clock.Now(), changes, false)
 	p.setAlarm()
 	if before := p.mode; snapshot.Mode() != before {
 		p.mode, p.awake = snapshot.Mode(), true
