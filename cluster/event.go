@@ -253,13 +253,15 @@ const Forgettable = 10_000_000
 // Forget makes of a part of a snapshot one from which another history can go on than the one that did, which gave out revisions,
 // numbers of jobs and numbers of runs that nobody remembers: host managers know them, and watchers. None of them is given out
 // again: all jobs have the revision, which is later than any that was given out, and new jobs and runs are numbered from beyond
-// what may have been forgotten. What was started under those numbers may go on, so that nothing is placed at first.
+// what may have been forgotten. What was started under those numbers may go on, so that nothing is placed at first. How far beyond follows
+// from the revision: with another one the same snapshot leads to other numbers.
 func (r *Restored) Forget(revision uint64) {
+	further := Forgettable + uint32(revision/1000%Forgettable)
 	if h := r.Header; h != nil {
-		h.Revision, h.NextJob, h.Mode.Restored = revision, h.NextJob+Forgettable, true
+		h.Revision, h.NextJob, h.Mode.Restored = revision, h.NextJob+JobUID(further), true
 	}
 	for _, j := range r.Jobs {
-		j.Revision, j.Forgotten = revision, j.Forgotten+Forgettable
+		j.Revision, j.Forgotten = revision, j.Forgotten+further
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,6 +104,24 @@ func TestSnapshotIsRestored(t *testing.T) {
 	require.NotErrorIs(t, err, errNotWhole)
 	require.ErrorContains(t, err, "of the snapshot is not one of this version")
 	require.ErrorContains(t, err, `unknown field "Master"`)
+}
+
+// Of two clusters that were restored from the same snapshot, one after the other, neither gives out the numbers of the other.
+func TestASecondRestoreHasOtherNumbers(t *testing.T) {
+	a := newAPITest(t)
+	job := cluster.JobUID(a.submit(t, sleepJob("job")).Uid)
+	var file bytes.Buffer
+	require.NoError(t, writeSnapshot(&file, a.Snapshot()))
+	const hour = cluster.Time(time.Hour)
+	jobs, runs := map[cluster.JobUID]bool{}, map[uint32]bool{}
+	for _, now := range []cluster.Time{1e6 * hour, 1e6*hour + cluster.Time(time.Minute), 1e6*hour + 24*hour} {
+		state, err := ReadSnapshot(bytes.NewReader(file.Bytes()), now)
+		require.NoError(t, err)
+		jobs[state.NextJob()/10_000] = true
+		runs[state.Job(job).NextRun(state.Task(cluster.MakeTaskKey(job, 0)))/10_000] = true
+	}
+	require.Len(t, jobs, 3)
+	require.Len(t, runs, 3)
 }
 
 // Host managers know what the cluster did after a snapshot. What it does once that is restored, also twice, bears no number that
