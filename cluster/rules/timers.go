@@ -166,16 +166,14 @@ func Rested(snap *cluster.Snapshot, now cluster.Time) (tasks []cluster.TaskKey) 
 	return tasks
 }
 
-// Ahead reports whether something of the task is stamped with a time to come: the clock was set back, or this one is behind another leader's.
-func Ahead(t *cluster.Task, now cluster.Time) bool {
-	return max(t.Since, t.Placed, t.Started, t.Ready, t.Unready) > now
-}
+// Stamped returns the latest time that the task is stamped with. If it is to come, the clock was set back, or is behind another leader's.
+func Stamped(t *cluster.Task) cluster.Time { return max(t.Since, t.Placed, t.Started, t.Ready, t.Unready) }
 
 // asOf returns the task as far as it counts how long something has lasted: what is stamped with a time to come began before the clock was set
 // back, nobody knows when. It counts from since on, from when on this clock has been gone by, so that it lasts once more at most; 0: that is
 // not known.
 func asOf(t *cluster.Task, since, now cluster.Time) *cluster.Task {
-	if since == 0 || !Ahead(t, now) {
+	if since == 0 || Stamped(t) <= now {
 		return t
 	}
 	own := *t

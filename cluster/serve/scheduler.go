@@ -168,7 +168,7 @@ func (s *Scheduler) countsAnew(state *cluster.State) bool {
 		}
 	}
 	for t := range state.Tasks(0) {
-		if rules.Ahead(t, s.clock()) {
+		if rules.Stamped(t) > s.clock() {
 			return true
 		}
 	}

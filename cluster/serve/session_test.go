@@ -533,6 +533,32 @@ func TestTheClockIsSetBackOverABackOff(t *testing.T) {
 	})
 }
 
+// A step back that comes right behind the start of a run is noticed by that, before it is asked how long the run has lasted.
+func TestTheClockIsSetBackRightBehindAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+		sh := r.connect("s", 1)
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.ModeSet{}) }))
+		time.Sleep(time.Hour)
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
+				Name: "job", Pool: cluster.DefaultPool, Instances: 1, Limits: cluster.JobLimits{MaxRunTime: 10 * time.Minute},
+				Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+			}}}})
+		}))
+		run := runFrom(sh.down().GetLaunch().GetRun())
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			back.Store(int64(time.Second))
+			return tx.Emit(&cluster.TaskStatus{Task: run.Task, Run: run.Run, State: cluster.TaskRunning})
+		}))
+		require.Equal(t, run, runFrom(sh.down().GetKill().GetRun()))
+		require.GreaterOrEqual(t, time.Since(begun), 10*time.Minute)
+	})
+}
+
 // Nor does it have a run go on for longer than for its limit once more.
 func TestTheClockIsSetBackOverALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 	ring := time.NewTimer(time.Hour)
 	defer ring.Stop()
 	var last cluster.Time // that the clock showed
+	stamps := newStamps(s.Snapshot())
 	for first := true; ; first = false {
 		ring.Stop()
 		if at := timers.Next(); at != 0 {
@@ -31,10 +32,11 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 		case <-w.C:
 			snapshot, changes, all := w.Take()
 			timers.Note(snapshot, s.clock(), changes, all || first)
+			stamps.note(snapshot, changes)
 		case <-ring.C:
 		}
 		now := s.clock()
-		if now < last {
+		if stamps.ahead(now) || now < last {
 			s.byItself(ctx, func(tx *Tx) error { return tx.Emit(&cluster.ModeSet{Mode: tx.State().Mode()}) }) // from then on time counts by this clock
 		}
 		due := timers.Due(now)
@@ -54,4 +56,33 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 			timers.Note(s.Snapshot(), s.clock(), cluster.Changes{}, true)
 		}
 	}
+}
+
+// stamps are the times that the clock has stamped tasks with, and so has shown.
+type stamps struct{ latest, known cluster.Time }
+
+// newStamps returns those of the tasks that there are. The scheduler has begun with them, and knows which are to come.
+func newStamps(snapshot *cluster.Snapshot) *stamps {
+	s := &stamps{}
+	for t := range snapshot.Tasks(0) {
+		s.known = max(s.known, rules.Stamped(t))
+	}
+	return s
+}
+
+func (s *stamps) note(snapshot *cluster.Snapshot, changes cluster.Changes) {
+	for _, k := range changes.Tasks {
+		if t := snapshot.Task(k); t != nil {
+			s.latest = max(s.latest, rules.Stamped(t))
+		}
+	}
+}
+
+// ahead tells, once, that there is a stamp to come.
+func (s *stamps) ahead(now cluster.Time) bool {
+	is := s.latest > now && s.latest > s.known
+	if is {
+		s.known = s.latest
+	}
+	return is
 }
