@@ -294,7 +294,7 @@ func TestWhoHasRoomHeldStartsAfterARestore(t *testing.T) {
 	}
 	s.emit(&cluster.ModeSet{}) // it is known what runs
 	require.Len(t, s.step().Placements, 1)
-	require.Equal(t, uint32(cluster.Forgettable+1), s.state.Task(daemon).Run)
+	require.Greater(t, s.state.Task(daemon).Run, uint32(cluster.Forgettable))
 }
 
 // TestWhoWaitsStartsWhenNumbersAreForgotten: by the first plan after that, though nothing about the task itself has changed.
