@@ -167,7 +167,9 @@ func Rested(snap *cluster.Snapshot, now cluster.Time) (tasks []cluster.TaskKey) 
 }
 
 // Stamped returns the latest time that the task is stamped with. If it is to come, the clock was set back, or is behind another leader's.
-func Stamped(t *cluster.Task) cluster.Time { return max(t.Since, t.Placed, t.Started, t.Ready, t.Unready) }
+func Stamped(t *cluster.Task) cluster.Time {
+	return max(t.Since, t.Placed, t.Started, t.Ready, t.Unready)
+}
 
 // asOf returns the task as far as it counts how long something has lasted: what is stamped with a time to come began before the clock was set
 // back, nobody knows when. It counts from since on, from when on this clock has been gone by, so that it lasts once more at most; 0: that is
