@@ -319,7 +319,23 @@ func TestPlanningUpdates(t *testing.T) {
 	res := plan(web)
 	require.Len(t, res.Placements, 2)
 	require.EqualValues(t, 3, res.Placements[0].Instance)
+	require.Empty(t, res.Stops)
 	require.Equal(t, before, a.Snapshot().Seq())
+
+	stops := func() (list []string) {
+		for _, x := range plan(web).Stops {
+			list = append(list, fmt.Sprint(x.Job, x.Instance, x.Host, x.Reason))
+		}
+		return list
+	}
+	web.Update.Order = sluicev1.UpdatePolicy_STOP_FIRST
+	require.Equal(t, []string{"web0s/hUPDATED"}, stops(), "one may be missing")
+	web.Limits = &sluicev1.JobLimits{MaxUnavailableInstances: proto.Uint32(2)}
+	require.Equal(t, []string{"web0s/hUPDATED", "web1s/hUPDATED"}, stops())
+	web.Update.Canaries = 1
+	require.Equal(t, []string{"web0s/hUPDATED"}, stops())
+	web.Instances = proto.Uint32(1)
+	require.Equal(t, []string{"web0s/hUPDATED", "web1s/hREMOVED", "web2s/hREMOVED"}, stops())
 }
 
 // The same spec once more begins an update again that was aborted, or has failed, before it had come to all instances. Another

@@ -41,6 +41,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 		return nil, err
 	}
 	revision := fork.Revision()
+	before, _ := fork.Snapshot()
 	now := a.s.clock()
 	tx := rules.Begin(fork, now)
 	jobs, err := addToPlan(tx, callOf(ctx), a.s.config.Secrets, r.Specs)
@@ -62,6 +63,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	feed := knowledge.Feed{Interval: a.s.config.LearnEvery}
 	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, sees: callOf(ctx).who.Sight(snapshot), shown: map[cluster.TaskKey]bool{}}
 	p.answer.Revision = revision
+	p.stops(before)
 	for again := true; again; { // the other tasks of a gang come in the cycle after the one that starts its core
 		out := planner.Run(cycle.Input{
 			Snapshot: p.snapshot, Rescan: true, Now: now, Budget: a.s.budget(), KeepAll: snapshot.Mode().KillingStopped,
@@ -183,6 +185,17 @@ func (p *planned) task(k cluster.TaskKey, host cluster.HostID, cost int64, reaso
 	p.shown[k] = true
 	return &sluicev1.PlannedTask{
 		Job: string(p.snapshot.Job(k.Job()).Spec.Name), Instance: k.Instance(), Host: string(host), CostMs: cost, Reason: reason,
+	}
+}
+
+// stops adds the tasks of the jobs that are asked to end by what was asked for, before any cycle.
+func (p *planned) stops(before *cluster.Snapshot) {
+	for _, uid := range slices.Sorted(maps.Keys(p.jobs)) {
+		for t := range p.snapshot.TasksOf(uid, 0) {
+			if was := before.Task(t.Key); was != nil && t.State.Vacating() && !was.State.Vacating() {
+				p.answer.Stops = append(p.answer.Stops, p.task(t.Key, t.Host, 0, string(t.Reason)))
+			}
+		}
 	}
 }
 

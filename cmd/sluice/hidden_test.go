@@ -38,6 +38,9 @@ a/1   waits  -     0        no host fits: cpu_milli (2 of 2 hosts)
 b/0   waits  s/h   0        its host s/h
 `, out.String())
 	out.Reset()
+	planTable(&out, &sluicev1.PlanJobsResponse{Stops: []*sluicev1.PlannedTask{{Job: "a", Instance: 2, Host: "s/h", Reason: "UPDATED"}}})
+	require.Equal(t, []string{"a/2", "stops", "s/h", "0", "UPDATED"}, strings.Fields(out.String())[5:])
+	out.Reset()
 	planTable(&out, &sluicev1.PlanJobsResponse{Waiting: []*sluicev1.PlannedTask{{Job: "a", Reason: "NO_HOST_FITS"}}})
 	require.Contains(t, out.String(), "NO_HOST_FITS", "an older server says no more")
 }

@@ -17,9 +17,10 @@ func newJobPlanCommand(a *app) *cobra.Command {
 		Use:   "plan FILE",
 		Short: "Show what would be placed where if the jobs of a YAML file were submitted now; \"-\" reads standard input",
 		Long: `Show what the next cycle would do if the jobs of a YAML file were submitted now, or
-if those of them that exist had these contents: what would be placed where, what
-would be preempted or moved for it, and what would wait. The tasks of a gang beside
-its core are shown as the cycle after that finds them. Nothing is changed.`,
+if those of them that exist had these contents: which of their instances would be
+asked to end at once, what would be placed where, what would be preempted or moved
+for it, and what would wait. The tasks of a gang beside its core are shown as the
+cycle after that finds them. Nothing is changed.`,
 		Args: wants("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -65,6 +66,7 @@ func planTable(w io.Writer, res *sluicev1.PlanJobsResponse) {
 			rows = append(rows, []string{fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()), what, host, fmt.Sprint(t.GetCostMs()), reason})
 		}
 	}
+	add("stops", res.GetStops())
 	add("starts", res.GetPlacements())
 	add("is preempted", res.GetPreemptions())
 	add("moves", res.GetMigrations())

@@ -2273,7 +2273,10 @@ type PlanJobsResponse struct {
 	// Tasks that would wait, with their reasons.
 	Waiting []*PlannedTask `protobuf:"bytes,4,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	// The plan is true for the cluster at this revision.
-	Revision      uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Instances of these jobs that would be asked to end at once, since they are to
+	// have the new spec, or there are to be fewer.
+	Stops         []*PlannedTask `protobuf:"bytes,6,rep,name=stops,proto3" json:"stops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2341,6 +2344,13 @@ func (x *PlanJobsResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *PlanJobsResponse) GetStops() []*PlannedTask {
+	if x != nil {
+		return x.Stops
+	}
+	return nil
 }
 
 type PlannedTask struct {
@@ -2616,7 +2626,7 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x0fPlanJobsRequest\x12(\n" +
 	"\x05specs\x18\x01 \x03(\v2\x12.sluice.v1.JobSpecR\x05specs\x12\x1d\n" +
 	"\n" +
-	"cost_model\x18\x02 \x01(\tR\tcostModel\"\x8a\x02\n" +
+	"cost_model\x18\x02 \x01(\tR\tcostModel\"\xb8\x02\n" +
 	"\x10PlanJobsResponse\x126\n" +
 	"\n" +
 	"placements\x18\x01 \x03(\v2\x16.sluice.v1.PlannedTaskR\n" +
@@ -2626,7 +2636,8 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"migrations\x18\x03 \x03(\v2\x16.sluice.v1.PlannedTaskR\n" +
 	"migrations\x120\n" +
 	"\awaiting\x18\x04 \x03(\v2\x16.sluice.v1.PlannedTaskR\awaiting\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\x04R\brevision\"\xd6\x01\n" +
+	"\brevision\x18\x05 \x01(\x04R\brevision\x12,\n" +
+	"\x05stops\x18\x06 \x03(\v2\x16.sluice.v1.PlannedTaskR\x05stops\"\xd6\x01\n" +
 	"\vPlannedTask\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x12\n" +
@@ -2780,36 +2791,37 @@ var file_sluice_v1_job_proto_depIdxs = []int32{
 	35, // 39: sluice.v1.PlanJobsResponse.preemptions:type_name -> sluice.v1.PlannedTask
 	35, // 40: sluice.v1.PlanJobsResponse.migrations:type_name -> sluice.v1.PlannedTask
 	35, // 41: sluice.v1.PlanJobsResponse.waiting:type_name -> sluice.v1.PlannedTask
-	44, // 42: sluice.v1.PlannedTask.waiting:type_name -> sluice.v1.WaitingExplanation
-	7,  // 43: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
-	9,  // 44: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
-	11, // 45: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
-	14, // 46: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
-	16, // 47: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
-	18, // 48: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
-	20, // 49: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
-	22, // 50: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
-	26, // 51: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
-	28, // 52: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
-	30, // 53: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
-	33, // 54: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
-	8,  // 55: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
-	10, // 56: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
-	12, // 57: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
-	15, // 58: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
-	17, // 59: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
-	19, // 60: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
-	21, // 61: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
-	23, // 62: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
-	27, // 63: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
-	29, // 64: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
-	31, // 65: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
-	34, // 66: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
-	55, // [55:67] is the sub-list for method output_type
-	43, // [43:55] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	35, // 42: sluice.v1.PlanJobsResponse.stops:type_name -> sluice.v1.PlannedTask
+	44, // 43: sluice.v1.PlannedTask.waiting:type_name -> sluice.v1.WaitingExplanation
+	7,  // 44: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
+	9,  // 45: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
+	11, // 46: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
+	14, // 47: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
+	16, // 48: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
+	18, // 49: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
+	20, // 50: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
+	22, // 51: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
+	26, // 52: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
+	28, // 53: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
+	30, // 54: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
+	33, // 55: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
+	8,  // 56: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
+	10, // 57: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
+	12, // 58: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
+	15, // 59: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
+	17, // 60: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
+	19, // 61: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
+	21, // 62: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
+	23, // 63: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
+	27, // 64: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
+	29, // 65: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
+	31, // 66: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
+	34, // 67: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
+	56, // [56:68] is the sub-list for method output_type
+	44, // [44:56] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_job_proto_init() }
