@@ -381,11 +381,12 @@ func (r *rollout) fail(why cluster.Reason, message string) error {
 // either: it would end the job.
 func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message string) error {
 	spec := *j.SpecOf(to)
+	if message != "" {
+		message += "; "
+	}
+	message += fmt.Sprintf("back to version %d", to)
 	if gone := secretsGone(spec.Secrets, j.Spec.Secrets); gone != "" {
-		if message != "" {
-			message += "; "
-		}
-		message += gone
+		message += " " + gone
 	}
 	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, backAt(spec.Secrets, j.Spec.Secrets), j.Spec.Owner, j.Spec.Groups
 	spec.Task.Secrets = spec.Task.Secrets && (spec.APIAccess || slices.ContainsFunc(spec.Secrets, func(s cluster.Secret) bool { return s.Path != "" }))

@@ -3,6 +3,7 @@ package rules_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -443,6 +444,7 @@ func TestUpdates(t *testing.T) {
 			default:
 				require.Contains(t, j.Update.Message, "instance 0 failed (run 3 of instance 0 on s/h0 ended with exit code 3)")
 			}
+			require.Equal(t, c.state == cluster.RolledBack, strings.Contains(j.Update.Message, "; back to version 1"), j.Update.Message)
 			runs, serve := 0, 0
 			for _, r := range w.records[before:] {
 				if _, ok := r.Event.(*cluster.Placed); ok {

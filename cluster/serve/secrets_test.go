@@ -260,7 +260,7 @@ func TestRollbackBringsBackSecretsOrNamesThem(t *testing.T) {
 		})
 		require.NoError(t, err)
 		if c.says == "" {
-			require.Empty(t, res.Job.Update.Message)
+			require.Equal(t, fmt.Sprint("back to version ", c.to), res.Job.Update.Message)
 		}
 		require.Contains(t, res.Job.Update.Message, c.says)
 	}

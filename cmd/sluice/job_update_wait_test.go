@@ -34,7 +34,7 @@ task: {processes: [{argv: [` + command + `]}], resources: {cpu: 1m, memory: 1Mi}
 	shows(t, "2 running, 2 ready", "job", "get", "web")
 	does(exitOK, "^job web: succeeded, 2 of 2 done, version 1 to 2\n$", job("sleep, '61'"), "update", "-", "--wait")
 	does(exitJobFailed, "^job web: rolled_back, .* version 3 to 4: TOO_MANY_FAILED .*\n$", job("/none"), "update", "-", "--wait")
-	does(exitOK, "^job web: rolled_back, 2 of 2 done, version 4 to 5: REQUESTED\n$", "", "rollback", "web", "--to-version", "1", "--wait")
+	does(exitOK, "^job web: rolled_back, 2 of 2 done, version 4 to 5: REQUESTED back to version 1\n$", "", "rollback", "web", "--to-version", "1", "--wait")
 	does(exitOK, "^job web: succeeded, 2 of 2 done, restart of version 5", "", "restart", "web", "--rolling", "--wait")
 	does(exitOK, "^job web has version 6, update succeeded", strings.Replace(job("sleep, '60'"), "instances: 2", "instances: 3", 1), "update", "-", "--wait")
 	does(exitOK, "start_paused", strings.Replace(job("sleep, '62'"), "max_attempts", "start_paused: true, max_attempts", 1), "update", "-", "-o", "json")
