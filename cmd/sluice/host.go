@@ -99,7 +99,9 @@ func newHostDrainCommand(a *app) *cobra.Command {
 		Long: `Place nothing more on hosts, and let finish what runs there. With --move, what
 may be moved leaves: of services as many instances at a time as may be
 unavailable, of batch jobs those that are preemptible. At the --deadline all
-leave that are still there, whatever they are. It says what stays, and why.`,
+leave that are still there, whatever they are. It says what stays, and why. Drained
+once more, a host goes by the new flags alone, without the --move and --deadline of
+before.`,
 		Args: atLeastOneName,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			if cmd.Flags().Changed("deadline") {
