@@ -142,7 +142,7 @@ func (a *app) waitForDrain(ctx context.Context, c *client, name string) (*sluice
 	defer p.end()
 	c.notes = p
 	for {
-		res, err := call(ctx, c, c.hosts.GetHost, &sluicev1.GetHostRequest{Name: name})
+		res, err := callAgain(ctx, c, c.hosts.GetHost, &sluicev1.GetHostRequest{Name: name})
 		h := res.GetHost()
 		switch {
 		case err != nil:

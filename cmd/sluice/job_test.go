@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,16 +42,19 @@ func TestWaitForADrain(t *testing.T) {
 	}{
 		{nil, empty, answer{exitOK, "host s/h is draining, tasks on it: 3\n  " + leaving + "\n  " + stay + "\n", ""}},
 		{[]string{"--wait"}, empty, answer{exitOK, "host s/h is drained, tasks on it: 0\n", waits}},
+		{[]string{"--wait"}, nil, answer{exitOK, "host s/h is drained, tasks on it: 0\n", waits + "sluice: the scheduler at SERVER is away, trying again for up to 5m0s\n"}},
 		{[]string{"--wait"}, &sluicev1.Host{Name: "s/h", Tasks: 1}, answer{exitJobFailed, "", waits + "sluice: host s/h has been resumed\n"}},
 	} {
-		t.Setenv("SLUICE_SERVER", serveFake(t, func(s grpc.ServiceRegistrar) {
-			sluicev1.RegisterHostServiceServer(s, &emptying{is: []*sluicev1.Host{full, full, c.then}})
-		}))
+		server := serveFake(t, func(s grpc.ServiceRegistrar) {
+			sluicev1.RegisterHostServiceServer(s, &emptying{is: []*sluicev1.Host{full, full, c.then, empty}})
+		})
+		t.Setenv("SLUICE_SERVER", server)
+		c.want.err = strings.ReplaceAll(c.want.err, "SERVER", server)
 		require.Equal(t, c.want, try(t, "", append([]string{"host", "drain", "s/h", "--move"}, c.args...)...))
 	}
 }
 
-// emptying is a host that is being drained, as it is each time that somebody asks.
+// emptying is a host that is being drained, as it is each time that somebody asks; nil: the scheduler is away then.
 type emptying struct {
 	sluicev1.UnimplementedHostServiceServer
 	is []*sluicev1.Host
@@ -67,7 +71,11 @@ func (e *emptying) DrainHost(context.Context, *sluicev1.DrainHostRequest) (*slui
 }
 
 func (e *emptying) GetHost(context.Context, *sluicev1.GetHostRequest) (*sluicev1.GetHostResponse, error) {
-	return &sluicev1.GetHostResponse{Host: e.next()}, nil
+	h := e.next()
+	if h == nil {
+		return nil, status.Error(codes.Unavailable, "the scheduler is starting")
+	}
+	return &sluicev1.GetHostResponse{Host: h}, nil
 }
 
 // Who waits for the end of jobs is told of the first task that does not hear of it, once there is one.
