@@ -540,6 +540,10 @@ func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
 	case j.Stopping || t.Copy != nil: // a copy is for once
 		return "", false
 	case t.Restart && t.State.Terminal():
+		switch t.Reason {
+		case ReasonHostLost, ReasonDrained, ReasonGangBroken, ReasonUpdated, ReasonNotHealthy: // not the user
+			return t.Reason, true
+		}
 		return ReasonTaskRestarted, true
 	case t.State == TaskKilled && t.Reason == ReasonPreempted && !j.SpecFor(t).Preemption.Kill:
 		return ReasonPreempted, true

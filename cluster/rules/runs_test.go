@@ -215,6 +215,7 @@ func TestOnlyTheUserForgivesFailures(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, cluster.TaskPending, state.Task(k).State, why)
 		require.Equal(t, want, state.Task(k).Failures, why)
+		require.Equal(t, why, state.Task(k).Reason, "it waits since that ended its run")
 	}
 }
 

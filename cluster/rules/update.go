@@ -341,7 +341,7 @@ func (r *rollout) failures() string {
 // howEnded says for people how the last run of an instance ended that failed.
 func howEnded(t *cluster.Task, policy *cluster.UpdatePolicy) string {
 	switch {
-	case t.Reason == cluster.ReasonTaskRestarted:
+	case t.Reason == cluster.ReasonNotHealthy:
 		return fmt.Sprintf("was not ready within %v", policy.HealthyDeadline())
 	case t.Message != "":
 		return "failed: " + t.Message
