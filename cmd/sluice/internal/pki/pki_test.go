@@ -297,3 +297,27 @@ func TestNothingIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
+
+// TestAFileOfTheSameAge: another file that takes the place of one is read also if it is as old and as large, as where both were written
+// one right after the other.
+func TestAFileOfTheSameAge(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "path"), filepath.Join(dir, "other")
+	at := time.Now()
+	for _, name := range []string{path, other} {
+		require.NoError(t, os.WriteFile(name, []byte(filepath.Base(name)[:4]), 0o600))
+		require.NoError(t, os.Chtimes(name, at, at))
+	}
+	w := watched[string]{path: path, read: func() (string, error) {
+		content, err := os.ReadFile(path)
+		return string(content), err
+	}}
+	got, err := w.get()
+	require.NoError(t, err)
+	require.Equal(t, "path", got)
+	require.NoError(t, os.Rename(other, path))
+	w.looked = time.Time{}
+	got, err = w.get()
+	require.NoError(t, err)
+	require.Equal(t, "othe", got)
+}

@@ -203,13 +203,12 @@ type watched[T any] struct {
 	lasting bool        // what was read holds until there is more that can be
 	warn    func(error) // is told once why it cannot be read any more
 
-	mu      sync.Mutex
-	looked  time.Time
-	changed time.Time
-	size    int64
-	value   T
-	known   bool
-	told    bool
+	mu     sync.Mutex
+	looked time.Time
+	file   os.FileInfo // of the file that was read last
+	value  T
+	known  bool
+	told   bool
 }
 
 // lookEvery is how often it is looked whether a file has changed.
@@ -228,7 +227,7 @@ func (w *watched[T]) get() (T, error) {
 		w.known, w.looked, w.told = true, now, false
 		return w.value, nil
 	}
-	if !w.told && !w.changed.IsZero() {
+	if !w.told && w.file != nil {
 		w.told = true
 		w.warn(err)
 	}
@@ -243,13 +242,18 @@ func (w *watched[T]) get() (T, error) {
 // look reads the file if it is not known as it is.
 func (w *watched[T]) look() error {
 	info, err := os.Stat(w.path)
-	if err != nil || w.known && info.ModTime().Equal(w.changed) && info.Size() == w.size {
+	if err != nil || w.known && same(info, w.file) {
 		return err
 	}
 	value, err := w.read()
 	if err != nil {
 		return err
 	}
-	w.value, w.changed, w.size = value, info.ModTime(), info.Size()
+	w.value, w.file = value, info
 	return nil
+}
+
+// same reports whether a file is the one that it was, and has not been written to. Times are coarse: one that takes its place may be as old.
+func same(is, was os.FileInfo) bool {
+	return os.SameFile(is, was) && is.ModTime().Equal(was.ModTime()) && is.Size() == was.Size()
 }
