@@ -385,8 +385,9 @@ type ways struct {
 }
 
 type outlet struct {
-	cost       int64
-	node, slot int32
+	cost int64
+	arc  flowgraph.ArcID
+	node int32
 }
 
 type way struct{ price, room int64 }
@@ -399,16 +400,14 @@ func (s *simplex[C]) waysTo(end int32) *ways {
 	}
 	for _, ref := range s.net.In(s.idAt[end]) {
 		if s.net.Open(ref.Arc) && len(s.net.In(ref.Node)) > 0 && s.placeOf[ref.Node] != end {
-			w.arcs = append(w.arcs, outlet{int64(ref.Cost), s.placeOf[ref.Node], s.slotOf[ref.Arc]})
+			w.arcs = append(w.arcs, outlet{int64(ref.Cost), ref.Arc, s.placeOf[ref.Node]})
 		}
 	}
-	slices.SortFunc(w.arcs, func(a, b outlet) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.cost, b.cost), cmp.Compare(a.slot, b.slot))
-	})
+	slices.SortFunc(w.arcs, func(a, b outlet) int { return cmp.Or(cmp.Compare(a.node, b.node), cheaper(a, b)) })
 	for i, a := range w.arcs {
 		if i == 0 || a.node != w.arcs[i-1].node {
-			s.hang(a.node, end, a.slot)
-			w.next[a.node], w.open[a.node] = int32(i), way{a.cost, s.bound(a.slot).width()}
+			s.hang(a.node, end, s.slotOf[a.arc])
+			w.next[a.node], w.open[a.node] = int32(i), way{a.cost, s.bound(s.slotOf[a.arc]).width()}
 			w.nodes++
 		}
 	}
@@ -425,15 +424,15 @@ func (s *simplex[C]) hang(v, parent, slot int32) {
 // send has u send what it has, and hangs it by its next choice.
 func (s *simplex[C]) send(u int32, supply int64, w *ways) {
 	for _, x := range s.choices(u, supply, w) {
-		v := x.node
+		v, slot := x.node, s.slotOf[x.arc]
 		switch {
 		case w.open[v].room == 0: // filled by an arc beside
 			continue
 		case supply == 0:
-			s.hang(u, v, x.slot)
+			s.hang(u, v, slot)
 			return
 		}
-		left, full := s.bound(x.slot).width(), false
+		left, full := s.bound(slot).width(), false
 		for supply > 0 && left > 0 && !full {
 			amount := min(supply, left, w.open[v].room)
 			supply -= amount
@@ -445,12 +444,12 @@ func (s *simplex[C]) send(u int32, supply int64, w *ways) {
 		case full:
 			w.full++
 			s.put(s.nodes[v].pred, atUpper)
-			s.hang(v, u, x.slot)
+			s.hang(v, u, slot)
 		case left > 0:
-			s.hang(u, v, x.slot)
+			s.hang(u, v, slot)
 			return
 		default:
-			s.put(x.slot, atUpper)
+			s.put(slot, atUpper)
 		}
 	}
 }
@@ -463,8 +462,8 @@ func (s *simplex[C]) proceed(v int32, w *ways) bool {
 	}
 	a := w.arcs[i]
 	s.put(s.nodes[v].pred, atUpper)
-	s.hang(v, s.nodes[v].parent, a.slot)
-	w.next[v], w.open[v] = i, way{a.cost, s.bound(a.slot).width()}
+	s.hang(v, s.nodes[v].parent, s.slotOf[a.arc])
+	w.next[v], w.open[v] = i, way{a.cost, s.bound(s.slotOf[a.arc]).width()}
 	return true
 }
 
@@ -478,7 +477,7 @@ func (s *simplex[C]) choices(u int32, units int64, w *ways) []outlet {
 	most, below, filled := int(min(units, int64(len(refs))))+1, int64(math.MaxInt64), int64(math.MaxInt64)
 	list := w.list[:0]
 	keep := func() {
-		slices.SortFunc(list, func(a, b outlet) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.slot, b.slot)) })
+		slices.SortFunc(list, cheaper)
 		if len(list) >= most {
 			list = list[:most]
 			below = list[most-1].cost
@@ -486,16 +485,16 @@ func (s *simplex[C]) choices(u int32, units int64, w *ways) []outlet {
 	}
 	for _, ref := range refs {
 		v := s.placeOf[ref.Node]
-		x := outlet{cost: int64(ref.Cost) + w.open[v].price, node: v}
+		to := &w.open[v]
+		cost := int64(ref.Cost) + to.price
 		switch {
-		case x.cost >= below || !s.net.Open(ref.Arc):
+		case cost >= below || !s.net.Open(ref.Arc):
 			continue
-		case w.open[v].room == 0:
-			filled = min(filled, x.cost)
+		case to.room == 0:
+			filled = min(filled, cost)
 			continue
 		}
-		x.slot = s.slotOf[ref.Arc]
-		if list = append(list, x); len(list) == 2*most {
+		if list = append(list, outlet{cost, ref.Arc, v}); len(list) == 2*most {
 			keep()
 		}
 	}
@@ -505,4 +504,14 @@ func (s *simplex[C]) choices(u int32, units int64, w *ways) []outlet {
 		w.missed++
 	}
 	return list
+}
+
+func cheaper(a, b outlet) int {
+	switch {
+	case a.cost < b.cost:
+		return -1
+	case a.cost > b.cost:
+		return 1
+	}
+	return cmp.Compare(a.arc, b.arc)
 }
