@@ -161,7 +161,6 @@ func (f *forest[C]) join(r, v int32, by *joints) {
 		case t.parent == none:
 			f.order = append(f.order, u)
 		}
-		t.parent, t.pred = v, slot
-		f.put(slot, inTree)
+		f.hang(u, v, slot)
 	}
 }

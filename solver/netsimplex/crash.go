@@ -177,8 +177,7 @@ func (s *simplex[C]) byPaths(ends []int32, usable func(flowgraph.ArcID) bool, pa
 	}
 	for v := range s.root {
 		if slot := pred[v]; slot != none {
-			s.nodes[v].parent, s.nodes[v].pred = s.slots[slot].head, slot
-			s.put(slot, inTree)
+			s.hang(v, s.slots[slot].head, slot)
 		}
 	}
 	return true
@@ -203,15 +202,14 @@ func (s *simplex[C]) byBreadth(end int32) {
 			if s.bound(slot).width() == 0 {
 				continue
 			}
-			t := &s.nodes[u]
 			if stage[u] == queued {
-				s.put(t.pred, atLower)
+				s.put(s.nodes[u].pred, atLower)
 			} else {
 				stage[u] = queued
 				queue = append(queue, u)
 			}
-			price[u], t.parent, t.pred = through, v, slot
-			s.put(slot, inTree)
+			price[u] = through
+			s.hang(u, v, slot)
 		}
 	}
 }
@@ -413,12 +411,6 @@ func (s *simplex[C]) waysTo(end int32) *ways {
 	}
 	w.open[end] = way{0, flowgraph.Infinite}
 	return w
-}
-
-// hang makes the arc in slot the one from v to its parent, either way round.
-func (s *simplex[C]) hang(v, parent, slot int32) {
-	s.nodes[v].parent, s.nodes[v].pred = parent, slot
-	s.put(slot, inTree)
 }
 
 // send has u send what it has, and hangs it by its next choice.

@@ -292,6 +292,12 @@ func (s *simplex[C]) put(slot int32, where state) {
 	s.state[slot] = was.kind() | where
 }
 
+// hang makes the arc in slot the one from v to its parent, either way round.
+func (s *simplex[C]) hang(v, parent, slot int32) {
+	s.nodes[v].parent, s.nodes[v].pred = parent, slot
+	s.put(slot, inTree)
+}
+
 // bind gives the arc in slot its bounds. It stands at the lower one.
 func (s *base) bind(slot int32, b flowgraph.Bounds) {
 	s.lowered = s.lowered || b.Lower > 0
