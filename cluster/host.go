@@ -101,6 +101,9 @@ func (h *Host) State() HostState {
 	}
 }
 
+// Clears reports whether some or all that is on the host has to leave it, now or at some time.
+func (h *Host) Clears() bool { return h.Clearing || h.ClearBy != 0 }
+
 // Overdue reports whether all that is still on the host has to leave it by now.
 func (h *Host) Overdue(now Time) bool { return h.ClearBy != 0 && now >= h.ClearBy }
 

@@ -397,7 +397,7 @@ func (s *State) removeHost(at Time, id HostID) error {
 
 func (s *State) setHost(h *Host) {
 	s.hosts.set(h)
-	s.noteClearing(h.ID, h.Clearing || h.ClearBy != 0)
+	s.noteClearing(h.ID, h.Clears())
 	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
 
@@ -516,7 +516,7 @@ func (s *State) restore(r *Restored) error {
 	load(s.folders, r.Folders, func(f *ShardFolder) ShardID { return f.Shard })
 	for _, h := range r.Hosts {
 		s.hosts.set(h)
-		s.noteClearing(h.ID, h.Clearing || h.ClearBy != 0)
+		s.noteClearing(h.ID, h.Clears())
 	}
 	for _, r := range r.Receipts {
 		s.receipts.set(r)

@@ -394,18 +394,14 @@ func (m *Member) Trouble() string {
 
 // unreachable says that most of those who have votes are none of the configured members, if nobody leads.
 func (m *Member) unreachable() string {
-	f := m.raft.GetConfiguration()
-	if _, leader := m.raft.LeaderWithID(); leader != "" || f.Error() != nil {
+	voters, err := m.voters()
+	if _, leader := m.raft.LeaderWithID(); leader != "" || err != nil {
 		return ""
 	}
-	var voters, unknown []string
-	for _, s := range f.Configuration().Servers {
-		if s.Suffrage != raft.Voter {
-			continue
-		}
-		voters = append(voters, string(s.ID))
-		if _, err := m.link.ServerAddr(s.ID); err != nil {
-			unknown = append(unknown, string(s.ID))
+	var unknown []string
+	for _, name := range voters {
+		if _, err := m.link.ServerAddr(raft.ServerID(name)); err != nil {
+			unknown = append(unknown, name)
 		}
 	}
 	if filling, _ := m.isFilling(); filling || len(voters) == 0 {
@@ -529,26 +525,54 @@ func (m *Member) lacksVote(name string) bool {
 	default:
 		return false
 	}
+	voters, err := m.voters()
+	return err == nil && !slices.Contains(voters, name)
+}
+
+// voters returns the names of those who have votes, as far as this member knows. Raft has begun.
+func (m *Member) voters() (names []string, err error) {
 	f := m.raft.GetConfiguration()
-	return f.Error() == nil && !slices.ContainsFunc(f.Configuration().Servers, func(s raft.Server) bool {
-		return s.ID == raft.ServerID(name) && s.Suffrage == raft.Voter
-	})
+	if err := f.Error(); err != nil {
+		return nil, err
+	}
+	for _, s := range f.Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			names = append(names, string(s.ID))
+		}
+	}
+	return names, nil
 }
 
 // askAll has all members tell about themselves, in the order of the configuration; the answer of one that does not is zero.
 func (m *Member) askAll(ctx context.Context) []answer {
 	all := make([]answer, len(m.config.Peers))
-	var group errgroup.Group
-	for i, p := range m.config.Peers {
-		group.Go(func() error {
-			if a, err := m.ask(ctx, p); err == nil {
-				all[i] = a
-			}
-			return nil
-		})
+	replies := m.asking(ctx)
+	for range all {
+		r := <-replies
+		all[r.peer] = r.answer
 	}
-	_ = group.Wait() // no error
 	return all
+}
+
+// reply is the answer of a member, by its place in the configuration.
+type reply struct {
+	peer int
+	answer
+}
+
+// asking is askAll for who may not need all answers: it returns each as it comes.
+func (m *Member) asking(ctx context.Context) <-chan reply {
+	replies := make(chan reply, len(m.config.Peers))
+	for i, p := range m.config.Peers {
+		go func() {
+			a, err := m.ask(ctx, p)
+			if err != nil {
+				a = answer{}
+			}
+			replies <- reply{i, a}
+		}()
+	}
+	return replies
 }
 
 // ask has a member tell about itself.

@@ -132,27 +132,15 @@ func (t *Term) commit(entries []entry) error {
 // have lost their folders. It counts whose folder is whole: one that does not answer may have lost it as well as another one that did.
 func (t *Term) mayLack() bool {
 	m := t.member
-	f := m.raft.GetConfiguration()
-	if f.Error() != nil {
+	voters, err := m.voters()
+	if err != nil {
 		return false
 	}
-	voters := map[string]bool{}
-	for _, s := range f.Configuration().Servers {
-		if s.Suffrage == raft.Voter {
-			voters[string(s.ID)] = true
-		}
-	}
-	answers := make(chan answer, len(m.config.Peers))
-	for _, p := range m.config.Peers {
-		go func() {
-			a, _ := m.ask(context.Background(), p)
-			answers <- a
-		}()
-	}
+	replies := m.asking(context.Background())
 	whole, empty := 0, 0
 	for range m.config.Peers {
-		switch a := <-answers; {
-		case !voters[a.Name] || m.isOfAnother(a):
+		switch a := (<-replies).answer; {
+		case !slices.Contains(voters, a.Name) || m.isOfAnother(a):
 		case a.Filling || !a.Begun:
 			empty++
 		default:

@@ -88,12 +88,17 @@ func (t *throttle) open(user string) (done func(), err error) {
 	if u.streams >= t.limits.Streams {
 		return nil, status.Errorf(codes.ResourceExhausted, "user %s has %d streams open: end some first", quote(user), u.streams)
 	}
-	u.streams++
+	return t.hold(&u.streams), nil
+}
+
+// hold counts one more until done is called. The caller holds mu.
+func (t *throttle) hold(count *int) (done func()) {
+	*count++
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		u.streams--
-	}, nil
+		*count--
+	}
 }
 
 // maxReceiving bounds the requests that come from one address at once without it being known who sends them. Each may take MaxRequestBytes
@@ -108,12 +113,7 @@ func (t *throttle) receive(address string) (done func(), err error) {
 	if u.receiving >= maxReceiving {
 		return nil, status.Errorf(codes.ResourceExhausted, "%d requests come from one address at once, and nobody has said who sends them: try again", maxReceiving)
 	}
-	u.receiving++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		u.receiving--
-	}, nil
+	return t.hold(&u.receiving), nil
 }
 
 // After guessBurst wrong tokens from one address, one more is looked at every guessPause.

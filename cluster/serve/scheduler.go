@@ -167,12 +167,7 @@ func (s *Scheduler) countsAnew(state *cluster.State) bool {
 			return true
 		}
 	}
-	for t := range state.Tasks(0) {
-		if rules.Stamped(t) > s.clock() {
-			return true
-		}
-	}
-	return false
+	return latestStamp(state.Tasks(0)) > s.clock()
 }
 
 // begin creates the cluster if there is none, and notes from when on time counts, where it does not from before.

@@ -42,14 +42,6 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 	spec := *job.TaskOf(instance)
 	spec.Labels = job.LabelsOf(instance)
 	request := spec.Request()
-	var progress *durationpb.Duration
-	if job.Progress != 0 {
-		progress = durationpb.New(job.Progress)
-	}
-	var leaving *durationpb.Duration
-	if job.Preemption.Grace != 0 {
-		leaving = durationpb.New(job.Preemption.Grace)
-	}
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
 		Run:  runRef(t.RunID(), j.Spec.Name),
 		Host: t.Host.Name(),
@@ -65,8 +57,8 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 			MaxRunTimeNs: int64(job.Limits.MaxRunTime),
 			Revocable:    j.Spec.Revocable,
 
-			ProgressInterval: progress,
-			PreemptionGrace:  leaving,
+			ProgressInterval: durationTo(job.Progress),
+			PreemptionGrace:  durationTo(job.Preemption.Grace),
 		},
 	}}}
 }

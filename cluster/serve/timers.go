@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -63,11 +64,14 @@ type stamps struct{ latest, known cluster.Time }
 
 // newStamps returns those of the tasks that there are. The scheduler has begun with them, and knows which are to come.
 func newStamps(snapshot *cluster.Snapshot) *stamps {
-	s := &stamps{}
-	for t := range snapshot.Tasks(0) {
-		s.known = max(s.known, rules.Stamped(t))
+	return &stamps{known: latestStamp(snapshot.Tasks(0))}
+}
+
+func latestStamp(tasks iter.Seq[*cluster.Task]) (latest cluster.Time) {
+	for t := range tasks {
+		latest = max(latest, rules.Stamped(t))
 	}
-	return s
+	return latest
 }
 
 func (s *stamps) note(snapshot *cluster.Snapshot, changes cluster.Changes) {

@@ -107,19 +107,19 @@ before.`,
 			if cmd.Flags().Changed("deadline") {
 				req.Deadline = durationpb.New(deadline)
 			}
-			drained := func(name string) (*sluicev1.Host, error) {
+			err := each(cmd.Context(), args, func(name string) error {
 				req.Name = name
 				res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
-				return res.GetHost(), err
-			}
-			if wait {
-				if err := each(cmd.Context(), args, func(name string) error { _, err := drained(name); return err }); err != nil {
+				if err != nil || wait {
 					return err
 				}
-				drained = func(name string) (*sluicev1.Host, error) { return a.waitForDrain(cmd.Context(), c, name) }
+				return a.showHostState(len(args), res.GetHost())
+			})
+			if err != nil || !wait {
+				return err
 			}
 			return each(cmd.Context(), args, func(name string) error {
-				h, err := drained(name)
+				h, err := a.waitForDrain(cmd.Context(), c, name)
 				if err != nil {
 					return err
 				}
